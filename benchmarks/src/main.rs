@@ -1,0 +1,61 @@
+//! Measures how right and how fast `relive inspect` is.
+//!
+//! Nothing here links any crate of relive: the truth comes from compilers, `llvm-objdump`, `llvm-readobj` and
+//! valgrind (`oracle`, `truth`), the answer from the text that the `relive` binary prints (`relive`), and `compare`
+//! sets one against the other. Each subcommand is one file.
+//!
+//! Exit status: 0 nothing wrong, 1 at least one violation, 2 the measurement itself failed.
+
+mod accuracy;
+mod breadth;
+mod compare;
+mod corpus;
+mod oracle;
+mod process;
+mod relive;
+mod speed;
+mod table;
+mod truth;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(
+    about = "Measures how right and how fast `relive inspect` is, against truth that shares no code with it"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Blocks and edges against clang's own block map and jump tables
+    AccuracyClang(accuracy::Options),
+    /// Blocks and edges against gcc's labels and jump tables, and against executed jumps
+    AccuracyGcc(accuracy::Options),
+    /// Blocks and edges against executed jumps only (any compiler: the Rust program)
+    AccuracyRun(accuracy::Options),
+    /// Every executable and library of this machine: crashes, hangs, and how much is understood
+    Breadth(breadth::Options),
+    /// Time and memory against `objdump -d`
+    Speed(speed::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::AccuracyClang(options) => accuracy::clang(&options),
+        Command::AccuracyGcc(options) => accuracy::gcc(&options),
+        Command::AccuracyRun(options) => accuracy::executed(&options),
+        Command::Breadth(options) => breadth::run(&options),
+        Command::Speed(options) => speed::run(&options),
+    };
+    match outcome {
+        Ok(violations) => ExitCode::from(u8::from(violations > 0)),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

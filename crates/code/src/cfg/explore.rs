@@ -1,0 +1,325 @@
+//! Recursive traversal: decode everything control can reach, remember where blocks begin and end.
+
+use super::{Problem, Reason};
+use crate::addr::{AddrRange, LinkAddr};
+use crate::isa::{Flow, Insn};
+use crate::source::Surroundings;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// An instruction starts here.
+const START: u8 = 1;
+/// A block starts here.
+const LEADER: u8 = 2;
+/// The instruction that starts here ends its block.
+const ENDER: u8 = 4;
+/// Some instruction covers this byte.
+const COVERED: u8 = 8;
+/// Reached from an entry, not by the sweep over what is left.
+const REACHED: u8 = 16;
+
+/// One piece of a function with a note on every byte.
+pub(super) struct Piece {
+    pub(super) range: AddrRange,
+    marks: Vec<u8>,
+}
+
+/// The last instruction of a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ender {
+    pub(super) at: LinkAddr,
+    pub(super) flow: Flow,
+    /// The memory slot an indirect call or jump reads, if fixed.
+    pub(super) slot: Option<LinkAddr>,
+    /// Whether control goes on behind it.
+    pub(super) goes_on: bool,
+}
+
+/// A stretch of instructions that is entered at its start only.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stretch {
+    pub(super) range: AddrRange,
+    pub(super) insns: u32,
+    pub(super) last: LinkAddr,
+    pub(super) reached: bool,
+}
+
+/// What is known of the function so far.
+pub(super) struct Explorer<'a, S: ?Sized> {
+    surroundings: &'a S,
+    pub(super) pieces: Vec<Piece>,
+    pub(super) enders: Vec<Ender>,
+    pub(super) problems: Vec<Problem>,
+    /// Addresses outside the pieces that control falls or jumps to.
+    pending: Vec<LinkAddr>,
+}
+
+impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
+    pub(super) fn new(surroundings: &'a S, pieces: &[AddrRange]) -> Self {
+        let pieces =
+            pieces.iter().map(|&range| Piece { range, marks: vec![0; range.len() as usize] }).collect();
+        Self { surroundings, pieces, enders: Vec::new(), problems: Vec::new(), pending: Vec::new() }
+    }
+
+    pub(super) fn surroundings(&self) -> &'a S {
+        self.surroundings
+    }
+
+    pub(super) fn problem(&mut self, reason: Reason, at: LinkAddr) {
+        let problem = Problem { reason, at };
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    fn piece_of(&self, at: LinkAddr) -> Option<usize> {
+        let behind = self.pieces.partition_point(|p| p.range.start <= at);
+        let index = behind.checked_sub(1)?;
+        self.pieces[index].range.contains(at).then_some(index)
+    }
+
+    /// Whether `at` lies in the function.
+    pub(super) fn is_inside(&self, at: LinkAddr) -> bool {
+        self.piece_of(at).is_some()
+    }
+
+    fn mark(&self, at: LinkAddr) -> u8 {
+        self.piece_of(at).map_or(0, |i| {
+            let piece = &self.pieces[i];
+            piece.marks[at.since(piece.range.start) as usize]
+        })
+    }
+
+    /// Whether `at` is inside a known instruction, behind its first byte.
+    pub(super) fn is_inside_insn(&self, at: LinkAddr) -> bool {
+        self.mark(at) & (START | COVERED) == COVERED
+    }
+
+    /// Explores everything reachable from `at`, which is inside the function.
+    pub(super) fn explore(&mut self, at: LinkAddr, reached: bool) {
+        self.lead(at, reached);
+        while let Some(at) = self.pending.pop() {
+            self.run(at, reached);
+        }
+    }
+
+    /// Notes that a block starts at `at`, and that it wants decoding if it is new.
+    fn lead(&mut self, at: LinkAddr, reached: bool) {
+        let Some(index) = self.piece_of(at) else { return };
+        let piece = &mut self.pieces[index];
+        let mark = &mut piece.marks[at.since(piece.range.start) as usize];
+        *mark |= LEADER;
+        let wanted = START | if reached { REACHED } else { 0 };
+        if *mark & wanted != wanted {
+            self.pending.push(at);
+        }
+    }
+
+    /// Decodes from `at` until control goes elsewhere or known ground is reached.
+    fn run(&mut self, start: LinkAddr, reached: bool) {
+        let Some(index) = self.piece_of(start) else { return };
+        let range = self.pieces[index].range;
+        let surroundings = self.surroundings;
+        let bytes = surroundings.bytes(start);
+        let mut at = start;
+        let stamp = START | COVERED | if reached { REACHED } else { 0 };
+        loop {
+            let offset = at.since(range.start) as usize;
+            if at >= range.end {
+                self.falls_out(at, start);
+                return;
+            }
+            let mark = self.pieces[index].marks[offset];
+            if mark & START != 0 && (mark & REACHED != 0 || !reached) {
+                // Known ground. A block boundary here only if somebody marked one.
+                return;
+            }
+            if mark & (START | COVERED) == COVERED {
+                self.problem(Reason::OverlappingInstructions, at);
+            }
+            let Some(insn) = bytes.get(at.since(start) as usize..).and_then(|rest| Insn::decode(rest, at)) else {
+                self.problem(Reason::Undecodable, at);
+                return;
+            };
+            let len = insn.len() as usize;
+            if insn.next_addr() > range.end {
+                self.problem(Reason::RunsOffTheEnd, at);
+                return;
+            }
+            let again = mark & START != 0;
+            let marks = &mut self.pieces[index].marks;
+            marks[offset] |= stamp;
+            for mark in &mut marks[offset + 1..offset + len] {
+                if *mark & START != 0 {
+                    // Two readings of the same bytes: the problem is noted once, at the inner one.
+                    let inner = Problem { reason: Reason::OverlappingInstructions, at };
+                    if !self.problems.contains(&inner) {
+                        self.problems.push(inner);
+                    }
+                }
+                *mark |= COVERED;
+            }
+            let flow = insn.flow();
+            if flow == Flow::Next {
+                at = insn.next_addr();
+                continue;
+            }
+            let goes_on = self.end_block(&insn, flow, again, reached);
+            if !goes_on {
+                return;
+            }
+            at = insn.next_addr();
+        }
+    }
+
+    /// Notes the end of a block and everything control may do there; whether it goes on behind.
+    fn end_block(&mut self, insn: &Insn, flow: Flow, again: bool, reached: bool) -> bool {
+        let slot = match flow {
+            Flow::IndirectCall | Flow::IndirectJump => insn.fixed_memory_operand(),
+            _ => None,
+        };
+        let next = insn.next_addr();
+        let mut goes_on = match flow {
+            Flow::Next | Flow::Branch(_) => true,
+            // `call next; pop reg` reads the program counter: always goes on.
+            Flow::Call(target) => target == next || self.surroundings.returns(target),
+            Flow::IndirectCall => slot.is_none_or(|slot| self.surroundings.returns_through(slot)),
+            Flow::Jump(_) | Flow::IndirectJump | Flow::Return | Flow::Stop => false,
+        };
+        if goes_on && matches!(flow, Flow::Call(_) | Flow::IndirectCall) && self.only_fill_behind(next) {
+            // Nothing but fill up to the end of the piece: the compiler knew that it does not come back.
+            goes_on = false;
+        }
+        if !again {
+            let at = insn.addr();
+            let index = self.piece_of(at).expect("decoded inside a piece");
+            let piece = &mut self.pieces[index];
+            piece.marks[at.since(piece.range.start) as usize] |= ENDER;
+            self.enders.push(Ender { at, flow, slot, goes_on });
+        }
+        match flow {
+            Flow::Jump(target) | Flow::Branch(target) => {
+                if self.is_inside(target) {
+                    self.lead(target, reached);
+                } else if !self.surroundings.is_code(target) {
+                    self.problem(Reason::JumpToNowhere, insn.addr());
+                }
+            }
+            _ => {}
+        }
+        if goes_on {
+            self.lead_quietly(next);
+        }
+        goes_on
+    }
+
+    /// Notes a block start that the current run is about to decode anyway.
+    fn lead_quietly(&mut self, at: LinkAddr) {
+        if let Some(index) = self.piece_of(at) {
+            let piece = &mut self.pieces[index];
+            piece.marks[at.since(piece.range.start) as usize] |= LEADER;
+        }
+    }
+
+    /// Whether nothing but fill lies between `at` and the end of its piece.
+    fn only_fill_behind(&self, at: LinkAddr) -> bool {
+        let Some(index) = self.piece_of(at) else {
+            // At the very end of its piece, where the next function begins.
+            return true;
+        };
+        is_fill(self.surroundings, AddrRange::new(at, self.pieces[index].range.end))
+    }
+
+    /// Control reached the end of a piece by going on.
+    fn falls_out(&mut self, at: LinkAddr, from: LinkAddr) {
+        if self.piece_of(at).is_some() {
+            // The next piece of the same function lies right behind.
+            self.lead(at, true);
+        } else if !self.surroundings.is_function_start(at) {
+            self.problem(Reason::RunsOffTheEnd, from);
+        }
+    }
+
+    /// Ends the last piece where the last instruction found in it ends.
+    pub(super) fn close(&mut self) {
+        if let Some(piece) = self.pieces.last_mut() {
+            let used = piece.marks.iter().rposition(|mark| mark & COVERED != 0).map_or(0, |last| last + 1);
+            piece.marks.truncate(used);
+            piece.range.end = piece.range.start.offset(used as u64);
+        }
+    }
+
+    /// Everything between known instructions, by address.
+    pub(super) fn holes(&self) -> Vec<AddrRange> {
+        let mut holes = Vec::new();
+        for piece in &self.pieces {
+            let mut open: Option<u64> = None;
+            for (offset, mark) in piece.marks.iter().enumerate() {
+                match (mark & (START | COVERED) != 0, open) {
+                    (false, None) => open = Some(offset as u64),
+                    (true, Some(from)) => {
+                        holes.push(AddrRange::new(piece.range.start.offset(from), piece.range.start.offset(offset as u64)));
+                        open = None;
+                    }
+                    _ => {}
+                }
+            }
+            if let Some(from) = open {
+                holes.push(AddrRange::new(piece.range.start.offset(from), piece.range.end));
+            }
+        }
+        holes
+    }
+
+    /// The instructions found so far, cut into stretches at every block boundary.
+    pub(super) fn stretches(&self) -> Vec<Stretch> {
+        let mut stretches: Vec<Stretch> = Vec::new();
+        for piece in &self.pieces {
+            let mut current: Option<Stretch> = None;
+            let mut ended = false;
+            for (offset, &mark) in piece.marks.iter().enumerate() {
+                let at = piece.range.start.offset(offset as u64);
+                if mark & (START | COVERED) == 0 {
+                    stretches.extend(current.take());
+                    continue;
+                }
+                if mark & START != 0 {
+                    if mark & LEADER != 0 || ended {
+                        stretches.extend(current.take());
+                    }
+                    ended = mark & ENDER != 0;
+                    let open = current.get_or_insert(Stretch {
+                        range: AddrRange::new(at, at),
+                        insns: 0,
+                        last: at,
+                        reached: mark & REACHED != 0,
+                    });
+                    open.insns += 1;
+                    open.last = at;
+                }
+                if let Some(open) = &mut current {
+                    open.range.end = at.offset(1);
+                }
+            }
+            stretches.extend(current);
+        }
+        stretches
+    }
+}
+
+/// Whether `range` holds nothing but instructions without effect, or zeros.
+pub(super) fn is_fill<S: Surroundings + ?Sized>(surroundings: &S, range: AddrRange) -> bool {
+    let bytes = surroundings.bytes(range.start);
+    let Some(bytes) = bytes.get(..range.len() as usize) else { return false };
+    if bytes.iter().all(|&b| b == 0) {
+        return true;
+    }
+    let mut end = range.start;
+    for insn in crate::isa::Decode::new(bytes, range.start) {
+        if !insn.is_padding() {
+            break;
+        }
+        end = insn.next_addr();
+    }
+    end == range.end
+}

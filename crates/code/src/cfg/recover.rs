@@ -1,0 +1,257 @@
+//! From the outline of a function to its control-flow graph.
+
+use super::explore::{Ender, Explorer, Stretch};
+use super::remainder::explain_holes;
+use super::{Block, BlockId, Cfg, Edge, EdgeKind, End, Reason, Target};
+use crate::addr::{AddrRange, LinkAddr};
+use crate::isa::{Flow, Insn};
+use crate::jump_table::{JumpTable, Resolution, Resolver, Scope, TableBound};
+use crate::source::Surroundings;
+use crate::values::{Flowing, Values};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// What is known of a function before its code is read.
+#[derive(Clone, Debug, Default)]
+pub struct Outline {
+    /// The stretches of code that belong to it, by address; they do not overlap.
+    pub pieces: Vec<AddrRange>,
+    /// Where control comes in; the function's own entry first.
+    pub entries: Vec<LinkAddr>,
+    /// For calls inside a range, where an exception thrown by them lands.
+    pub landing_pads: Vec<(AddrRange, LinkAddr)>,
+    /// Block starts somebody vouches for.
+    pub leaders: Vec<LinkAddr>,
+    /// Data among the code.
+    pub data: Vec<AddrRange>,
+    /// Nobody says where the last piece ends: it ends where its code does.
+    pub open_ended: bool,
+}
+
+/// Builds the control-flow graph of the function that `outline` describes.
+#[must_use]
+pub fn recover<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline) -> Cfg {
+    let mut explorer = Explorer::new(surroundings, &outline.pieces);
+    if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize) {
+        explorer.problem(Reason::NotInFile, piece.start);
+    }
+    for &at in outline.entries.iter().chain(outline.landing_pads.iter().map(|(_, pad)| pad)).chain(&outline.leaders) {
+        explorer.explore(at, true);
+    }
+    let mut jumps = resolve_jumps(&mut explorer, outline);
+    if outline.open_ended {
+        explorer.close();
+    }
+    let (gaps, woken) = explain_holes(&mut explorer, outline, &jumps);
+    if woken {
+        // Dead code may hold indirect jumps of its own.
+        jumps = resolve_jumps(&mut explorer, outline);
+    }
+    for ender in &explorer.enders.clone() {
+        if ender.flow == Flow::IndirectJump && !jumps.contains_key(&ender.at) {
+            explorer.problem(Reason::UnresolvedJump, ender.at);
+        }
+    }
+    let mut cfg = assemble(&explorer, outline, &jumps);
+    cfg.gaps = gaps;
+    cfg.tables = jumps.into_values().flat_map(|r| r.tables).collect();
+    cfg.problems = explorer.problems;
+    cfg.problems.sort_unstable();
+    cfg
+}
+
+/// Where each indirect jump leads; keyed by its address.
+pub(super) type Jumps = BTreeMap<LinkAddr, Resolution>;
+
+impl<S: Surroundings + ?Sized> Scope for Explorer<'_, S> {
+    fn is_inside(&self, at: LinkAddr) -> bool {
+        Explorer::is_inside(self, at)
+    }
+
+    fn is_inside_insn(&self, at: LinkAddr) -> bool {
+        Explorer::is_inside_insn(self, at)
+    }
+}
+
+/// Resolves indirect jumps and explores what they lead to, until nothing new turns up: the code behind
+/// one table may hold the next.
+fn resolve_jumps<S: Surroundings + ?Sized>(explorer: &mut Explorer<'_, S>, outline: &Outline) -> Jumps {
+    let mut jumps = Jumps::new();
+    loop {
+        if !explorer.enders.iter().any(|e| e.flow == Flow::IndirectJump) {
+            return jumps;
+        }
+        let found = resolve_once(explorer, outline, &jumps);
+        let settled = found == jumps;
+        jumps = found;
+        for resolution in jumps.values() {
+            for &target in resolution.tables.iter().flat_map(|t| &t.targets).chain(&resolution.places) {
+                explorer.explore(target, true);
+            }
+        }
+        if settled {
+            return jumps;
+        }
+    }
+}
+
+fn resolve_once<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, outline: &Outline, known: &Jumps) -> Jumps {
+    let cfg = assemble(explorer, outline, known);
+    let surroundings = explorer.surroundings();
+    let flow = Flowing { blocks: &cfg.blocks, edges: &cfg.edges, entries: &cfg.entries };
+    let mut values = Values::new(surroundings, flow);
+    let mut found = Jumps::new();
+    for (id, block) in cfg.numbered_blocks() {
+        if block.end != End::IndirectJump {
+            continue;
+        }
+        let at = block.last_insn();
+        let Some(jump) = Insn::decode(surroundings.bytes(at), at) else { continue };
+        let mut resolver = Resolver { surroundings, scope: explorer, values: &mut values };
+        let resolution = resolver.resolve(id, &jump).or_else(|| labels(explorer, outline, at));
+        // What was once found stays: more known code only makes values less certain.
+        let resolution = match (resolution, known.get(&at)) {
+            (Some(new), Some(old)) if size(old) > size(&new) => Some(old.clone()),
+            (None, Some(old)) => Some(old.clone()),
+            (new, _) => new,
+        };
+        if let Some(resolution) = resolution {
+            found.insert(at, resolution);
+        }
+    }
+    found
+}
+
+fn size(resolution: &Resolution) -> usize {
+    resolution.tables.iter().map(|t| t.targets.len()).sum::<usize>() + resolution.places.len()
+}
+
+/// A computed goto whose table nobody can see: it leads to labels whose address is taken.
+fn labels<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, outline: &Outline, site: LinkAddr) -> Option<Resolution> {
+    let mut targets: Vec<LinkAddr> = Vec::new();
+    for piece in &outline.pieces {
+        explorer.surroundings().labels(*piece, &mut |label| {
+            if !outline.entries.contains(&label) && !explorer.is_inside_insn(label) {
+                targets.push(label);
+            }
+        });
+    }
+    targets.sort_unstable();
+    targets.dedup();
+    (!targets.is_empty()).then(|| Resolution {
+        tables: alloc::vec![JumpTable {
+            site,
+            table: LinkAddr(0),
+            entry_size: 0,
+            base: None,
+            targets,
+            bound: TableBound::Labels,
+        }],
+        ..Resolution::default()
+    })
+}
+
+/// Cuts what was explored into blocks and connects them.
+fn assemble<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, outline: &Outline, jumps: &Jumps) -> Cfg {
+    let mut enders: Vec<Ender> = explorer.enders.clone();
+    enders.sort_unstable_by_key(|e| e.at);
+    let stretches = explorer.stretches();
+    let mut cfg = Cfg { pieces: explorer.pieces.iter().map(|p| p.range).collect(), ..Cfg::default() };
+    let mut ends: Vec<Option<Ender>> = Vec::with_capacity(stretches.len());
+    for stretch in &stretches {
+        let ender = enders.binary_search_by_key(&stretch.last, |e| e.at).ok().map(|i| enders[i]);
+        cfg.blocks.push(block(stretch, ender.as_ref()));
+        ends.push(ender);
+    }
+    for (index, ender) in ends.iter().enumerate() {
+        connect(&mut cfg, BlockId(index as u32), ender.as_ref(), outline, jumps);
+    }
+    cfg.edges.sort_unstable();
+    cfg.edges.dedup();
+    cfg.entries = outline.entries.iter().filter_map(|&at| cfg.block_starting(at)).collect();
+    let mut pads: Vec<BlockId> = outline.landing_pads.iter().filter_map(|&(_, at)| cfg.block_starting(at)).collect();
+    pads.sort_unstable();
+    pads.dedup();
+    cfg.landing_pads = pads;
+    cfg
+}
+
+fn block(stretch: &Stretch, ender: Option<&Ender>) -> Block {
+    let end = match ender {
+        None => End::FallThrough,
+        Some(ender) => match ender.flow {
+            Flow::Next => End::FallThrough,
+            Flow::Jump(_) => End::Jump,
+            Flow::Branch(_) => End::Branch,
+            Flow::IndirectJump => End::IndirectJump,
+            Flow::Call(target) => End::Call(target),
+            Flow::IndirectCall => End::IndirectCall(ender.slot),
+            Flow::Return => End::Return,
+            Flow::Stop => End::Stop,
+        },
+    };
+    Block {
+        start: stretch.range.start,
+        len: stretch.range.len() as u32,
+        insns: stretch.insns,
+        last: stretch.last.since(stretch.range.start) as u32,
+        end,
+        reached: stretch.reached,
+    }
+}
+
+fn connect(cfg: &mut Cfg, from: BlockId, ender: Option<&Ender>, outline: &Outline, jumps: &Jumps) {
+    let next = cfg.block(from).end_addr();
+    let place = |cfg: &Cfg, at: LinkAddr| cfg.block_starting(at).map_or(Target::Outside(at), Target::Block);
+    let edge = |cfg: &mut Cfg, to: Target, kind: EdgeKind| cfg.edges.push(Edge { from, to, kind });
+    // A jump out of the function is a tail call, whatever it was inside.
+    let kind_for = |to: Target, inside: EdgeKind| match to {
+        Target::Block(_) => inside,
+        _ => EdgeKind::TailCall,
+    };
+    let Some(ender) = ender else {
+        let to = place(cfg, next);
+        edge(cfg, to, EdgeKind::FallThrough);
+        return;
+    };
+    match ender.flow {
+        Flow::Next | Flow::Stop => {}
+        Flow::Branch(target) => {
+            let (taken, not) = (place(cfg, target), place(cfg, next));
+            edge(cfg, taken, kind_for(taken, EdgeKind::Taken));
+            edge(cfg, not, EdgeKind::FallThrough);
+        }
+        Flow::Jump(target) => {
+            let to = place(cfg, target);
+            edge(cfg, to, kind_for(to, EdgeKind::Jump));
+        }
+        Flow::Return => edge(cfg, Target::Elsewhere, EdgeKind::Return),
+        Flow::Call(_) | Flow::IndirectCall => {
+            if ender.goes_on {
+                let to = place(cfg, next);
+                edge(cfg, to, EdgeKind::CallReturn);
+            }
+            // The unwinder looks up the byte before the return address.
+            let thrown_from = LinkAddr(next.0 - 1);
+            let first = outline.landing_pads.partition_point(|(range, _)| range.end <= thrown_from);
+            if let Some((range, pad)) = outline.landing_pads.get(first)
+                && range.contains(thrown_from)
+            {
+                let to = place(cfg, *pad);
+                edge(cfg, to, EdgeKind::LandingPad);
+            }
+        }
+        Flow::IndirectJump => match jumps.get(&ender.at) {
+            None => edge(cfg, Target::Elsewhere, EdgeKind::Unknown),
+            Some(resolution) => {
+                for &target in resolution.tables.iter().flat_map(|t| &t.targets).chain(&resolution.places) {
+                    let to = place(cfg, target);
+                    edge(cfg, to, kind_for(to, EdgeKind::Case));
+                }
+                if resolution.leaves {
+                    edge(cfg, Target::Elsewhere, EdgeKind::TailCall);
+                }
+            }
+        },
+    }
+}

@@ -1,0 +1,124 @@
+//! What is left of a function once everything reachable is decoded: fill, data, dead code.
+
+use super::explore::{Explorer, is_fill};
+use super::recover::{Jumps, Outline};
+use super::{Gap, GapKind, Reason};
+use crate::addr::{AddrRange, LinkAddr};
+use crate::isa::{Decode, Insn};
+use crate::source::Surroundings;
+use alloc::vec::Vec;
+
+/// Says what each hole is. Dead code among them is explored; the flag tells whether there was any.
+pub(super) fn explain_holes<S: Surroundings + ?Sized>(
+    explorer: &mut Explorer<'_, S>,
+    outline: &Outline,
+    jumps: &Jumps,
+) -> (Vec<Gap>, bool) {
+    let tables: Vec<AddrRange> = jumps
+        .values()
+        .flat_map(|r| &r.tables)
+        .filter(|t| t.table != LinkAddr(0))
+        .map(|t| AddrRange::sized(t.table, u64::from(t.entry_size) * t.targets.len() as u64))
+        .chain(outline.data.iter().copied())
+        .collect();
+    let guessed = jumps.values().flat_map(|r| &r.tables).any(|t| t.bound.is_guess());
+    let mut dead = false;
+    let mut work = explorer.holes();
+    work.reverse();
+    while let Some(whole) = work.pop() {
+        let hole = without_data(whole, &tables);
+        if hole.end < whole.end {
+            work.push(AddrRange::new(hole.end, whole.end));
+        }
+        let surroundings = explorer.surroundings();
+        let Some(start) = behind_fill(surroundings, hole) else { continue };
+        if is_sound_code(surroundings, explorer, start, hole.end) {
+            explorer.explore(start, false);
+            dead = true;
+            // What was explored may have ended early, and may have filled part of other holes.
+            work = explorer.holes();
+            work.retain(|h| h.end > start);
+            work.reverse();
+            if guessed {
+                explorer.problem(Reason::UnreachedBesideGuessedTable, start);
+            }
+        } else {
+            explorer.problem(Reason::UnexplainedBytes, start);
+        }
+    }
+    let gaps = explorer.holes().into_iter().flat_map(|hole| gaps_in(explorer.surroundings(), hole, &tables)).collect();
+    (gaps, dead)
+}
+
+/// The part of `hole` up to the first piece of data in it, or behind that piece.
+fn without_data(hole: AddrRange, data: &[AddrRange]) -> AddrRange {
+    let mut hole = hole;
+    loop {
+        if let Some(object) = data.iter().find(|d| d.contains(hole.start)) {
+            hole.start = object.end.min(hole.end);
+            if hole.is_empty() {
+                return hole;
+            }
+            continue;
+        }
+        let next = data.iter().filter(|d| d.overlaps(&hole)).map(|d| d.start).min();
+        return AddrRange::new(hole.start, next.unwrap_or(hole.end));
+    }
+}
+
+/// The first address in `hole` that is not fill, if there is one.
+fn behind_fill<S: Surroundings + ?Sized>(surroundings: &S, hole: AddrRange) -> Option<LinkAddr> {
+    if hole.is_empty() || is_fill(surroundings, hole) {
+        return None;
+    }
+    let bytes = surroundings.bytes(hole.start);
+    let bytes = &bytes[..bytes.len().min(hole.len() as usize)];
+    let fill = Decode::new(bytes, hole.start).take_while(Insn::is_padding).last();
+    Some(fill.map_or(hole.start, |last| last.next_addr()))
+}
+
+/// Whether the bytes from `start` decode one after the other, up to where known code begins or the
+/// hole ends, without jumping into the middle of anything.
+fn is_sound_code<S: Surroundings + ?Sized>(
+    surroundings: &S,
+    explorer: &Explorer<'_, S>,
+    start: LinkAddr,
+    end: LinkAddr,
+) -> bool {
+    let bytes = surroundings.bytes(start);
+    let bytes = &bytes[..bytes.len().min(end.since(start) as usize)];
+    let mut at = start;
+    for insn in Decode::new(bytes, start) {
+        let fair = match insn.flow() {
+            crate::isa::Flow::Jump(to) | crate::isa::Flow::Branch(to) => {
+                surroundings.is_code(to) && !explorer.is_inside_insn(to)
+            }
+            crate::isa::Flow::Call(to) => surroundings.is_code(to),
+            _ => true,
+        };
+        if !fair || insn.is_privileged() {
+            return false;
+        }
+        at = insn.next_addr();
+    }
+    at == end
+}
+
+fn gaps_in<S: Surroundings + ?Sized>(surroundings: &S, hole: AddrRange, data: &[AddrRange]) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    let mut at = hole.start;
+    while at < hole.end {
+        let (end, kind) = match data.iter().find(|d| d.contains(at)) {
+            Some(object) => (object.end.min(hole.end), GapKind::Data),
+            None => {
+                let next = data.iter().filter(|d| d.start > at && d.start < hole.end).map(|d| d.start).min();
+                let range = AddrRange::new(at, next.unwrap_or(hole.end));
+                let kind = if is_fill(surroundings, range) { GapKind::Padding } else { GapKind::Unexplained };
+                (range.end, kind)
+            }
+        };
+        gaps.push(Gap { range: AddrRange::new(at, end), kind });
+        at = end;
+    }
+    gaps
+}

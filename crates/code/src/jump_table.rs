@@ -1,0 +1,336 @@
+//! Where an indirect jump leads: through a table, to a label, or out of the function.
+
+use crate::addr::LinkAddr;
+use crate::cfg::BlockId;
+use crate::isa::{Gpr, Insn};
+use crate::source::{Pointer, Surroundings};
+use crate::values::{Expr, State, Strength, Val, Values};
+use alloc::vec::Vec;
+use core::fmt;
+use iced_x86::OpKind;
+
+/// Who says how many entries a table has.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum TableBound {
+    /// The binary itself, in a section made for it.
+    Stated,
+    /// A compare and branch in front of the jump.
+    Compared,
+    /// A mask on the index, cut where the entries stop making sense.
+    Masked,
+    /// Nobody: read as far as entries make sense and nothing else is known to begin.
+    Scanned,
+    /// There is no table: the jump goes to one of the labels whose address is taken.
+    Labels,
+}
+
+impl TableBound {
+    /// Whether the number of entries is a guess.
+    #[must_use]
+    pub fn is_guess(self) -> bool {
+        matches!(self, Self::Masked | Self::Scanned | Self::Labels)
+    }
+
+    /// A short name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stated => "stated",
+            Self::Compared => "compared",
+            Self::Masked => "masked",
+            Self::Scanned => "scanned",
+            Self::Labels => "labels",
+        }
+    }
+}
+
+/// The targets of one indirect jump.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JumpTable {
+    /// The jump.
+    pub site: LinkAddr,
+    /// Where the table lies; zero where there is none.
+    pub table: LinkAddr,
+    /// Bytes of one entry.
+    pub entry_size: u8,
+    /// What entries are relative to, if they are.
+    pub base: Option<LinkAddr>,
+    /// Where each entry leads.
+    pub targets: Vec<LinkAddr>,
+    /// Who says how many there are.
+    pub bound: TableBound,
+}
+
+impl fmt::Display for JumpTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table at {} for {}: {} entries of {} bytes", self.table, self.site, self.targets.len(), self.entry_size)?;
+        if let Some(base) = self.base {
+            write!(f, " relative to {base}")?;
+        }
+        write!(f, ", {}", self.bound.name())
+    }
+}
+
+/// What became of an indirect jump.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Resolution {
+    /// Tables it goes through; more than one where the compiler merged the jumps of several switches.
+    pub(crate) tables: Vec<JumpTable>,
+    /// Fixed places it goes to.
+    pub(crate) places: Vec<LinkAddr>,
+    /// It may leave the function for a place only the run shows.
+    pub(crate) leaves: bool,
+}
+
+/// What the function so far says of an address.
+pub(crate) trait Scope {
+    /// Whether it lies in the function.
+    fn is_inside(&self, at: LinkAddr) -> bool;
+    /// Whether it is behind the first byte of a known instruction.
+    fn is_inside_insn(&self, at: LinkAddr) -> bool;
+}
+
+/// No switch anyone wrote has more cases.
+const MAX_ENTRIES: u64 = 65_536;
+
+/// How many blocks to go back when paths with different tables were merged.
+const MAX_PATH: usize = 4;
+/// How many paths to try in all.
+const MAX_TRIES: usize = 96;
+
+pub(crate) struct Resolver<'a, 'v, S: ?Sized, F: ?Sized> {
+    pub(crate) surroundings: &'a S,
+    pub(crate) scope: &'a F,
+    pub(crate) values: &'v mut Values<'a, S>,
+}
+
+impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
+    /// Where the indirect jump at the end of `block` leads; `None` if nobody can tell.
+    pub(crate) fn resolve(&mut self, block: BlockId, jump: &Insn) -> Option<Resolution> {
+        let mut state = self.values.before_last(block)?;
+        let mut resolution = Resolution::default();
+        let target = self.target(&mut state, jump)?;
+        if self.classify(&mut state, jump, target, &mut resolution) {
+            return Some(resolution);
+        }
+        resolution = Resolution::default();
+        let mut tries = MAX_TRIES;
+        let merged = self.by_paths(&mut alloc::vec![block], jump, &mut tries, &mut resolution);
+        if merged {
+            return Some(resolution);
+        }
+        // With the stack as it was at entry, and nothing that looks like a table: a tail call.
+        (self.is_at_entry_height(&state) && !jump.is_notrack())
+            .then(|| Resolution { leaves: true, ..Resolution::default() })
+    }
+
+    /// Whether the stack pointer is where it was at entry, as a tail call needs.
+    pub(crate) fn is_at_entry_height(&self, state: &State) -> bool {
+        self.values.exprs.stack_offset(state.regs[Gpr::RSP.number()]) == Some(0)
+    }
+
+    fn by_paths(&mut self, path: &mut Vec<BlockId>, jump: &Insn, tries: &mut usize, out: &mut Resolution) -> bool {
+        let predecessors = self.values.predecessors(path[0]);
+        if predecessors.is_empty() {
+            return false;
+        }
+        for from in predecessors {
+            if *tries == 0 || path.contains(&from) && path.len() > 1 {
+                return false;
+            }
+            *tries -= 1;
+            let Some(mut state) = self.values.along(from, path) else { return false };
+            let Some(target) = self.target(&mut state, jump) else { return false };
+            if self.classify(&mut state, jump, target, out) {
+                continue;
+            }
+            if path.len() >= MAX_PATH {
+                return false;
+            }
+            path.insert(0, from);
+            let found = self.by_paths(path, jump, tries, out);
+            path.remove(0);
+            if !found {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The expression the jump goes to.
+    fn target(&mut self, state: &mut State, jump: &Insn) -> Option<Val> {
+        match jump.raw.op0_kind() {
+            OpKind::Register => Some(state.regs[Gpr::holding(jump.raw.op0_register())?.number()]),
+            OpKind::Memory => {
+                let addr = self.values.address(state, jump)?;
+                Some(self.values.load(state, addr, 64))
+            }
+            _ => None,
+        }
+    }
+
+    fn classify(&mut self, state: &mut State, jump: &Insn, target: Val, out: &mut Resolution) -> bool {
+        match self.values.exprs.get(target).clone() {
+            Expr::Select(a, b) => self.classify(state, jump, a, out) && self.classify(state, jump, b, out),
+            // A jump through one fixed slot: the global offset table, or a variable.
+            Expr::Load { addr, bits: 64, .. } if self.values.exprs.as_constant(addr).is_some() => {
+                out.leaves = true;
+                true
+            }
+            Expr::Load { addr, bits, .. } if bits >= 32 => {
+                let Some(shape) = self.indexed(addr, u64::from(bits / 8)) else { return false };
+                self.read_table(state, jump, shape, None, out)
+            }
+            Expr::Sum(place, terms) if terms.is_empty() => {
+                let place = LinkAddr(place);
+                if !self.surroundings.is_code(place) {
+                    return false;
+                }
+                if !out.places.contains(&place) {
+                    out.places.push(place);
+                }
+                true
+            }
+            Expr::Sum(base, terms) => {
+                let [(entry, 1)] = terms.as_slice() else { return false };
+                let entry = match *self.values.exprs.get(*entry) {
+                    Expr::Signed(inner, 32) => inner,
+                    _ => *entry,
+                };
+                let Expr::Load { addr, bits: 32, .. } = *self.values.exprs.get(entry) else { return false };
+                let Some(shape) = self.indexed(addr, 4) else { return false };
+                self.read_table(state, jump, shape, Some(LinkAddr(base)), out)
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads `addr` as table plus scaled index.
+    fn indexed(&self, addr: Val, entry_size: u64) -> Option<Shape> {
+        let (table, terms) = self.values.exprs.as_sum(addr);
+        // With one index the stride is its factor. An index that is itself a sum gives several terms.
+        let stride = terms.iter().map(|t| t.1).min()?;
+        if terms.len() > 2 || stride < entry_size || terms.iter().any(|t| t.1 % stride != 0) {
+            return None;
+        }
+        let single = (terms.len() == 1).then(|| terms[0].0);
+        Some(Shape { table: LinkAddr(table), entry_size, stride, index: single })
+    }
+
+    fn read_table(&mut self, state: &State, jump: &Insn, mut shape: Shape, base: Option<LinkAddr>, out: &mut Resolution) -> bool {
+        if self.surroundings.bytes(shape.table).is_empty() && shape.index.is_none() {
+            return false;
+        }
+        let checked = shape.index.and_then(|index| match self.values.upper_bound(state, index) {
+            Some(bound @ (_, Strength::Compared)) => Some(bound),
+            weak => match self.shifted_bound(state, index) {
+                Some((low, high)) => {
+                    shape.table = shape.table.offset(low.wrapping_mul(shape.stride));
+                    Some((high, Strength::Compared))
+                }
+                None => weak,
+            },
+        });
+        let stated = self.surroundings.stated_table_len(shape.table);
+        let (limit, bound) = match (stated, checked) {
+            (Some(len), _) => (len, TableBound::Stated),
+            (None, Some((high, Strength::Compared))) => (high.saturating_add(1), TableBound::Compared),
+            (None, Some((high, Strength::Masked))) => (high.saturating_add(1), TableBound::Masked),
+            (None, None) => (MAX_ENTRIES, TableBound::Scanned),
+        };
+        let limit = limit.min(MAX_ENTRIES);
+        let mut fence = u64::MAX;
+        if bound.is_guess()
+            && let Some(next) = self.surroundings.next_reference(shape.table)
+        {
+            fence = next.since(shape.table);
+        }
+        let mut targets = Vec::new();
+        let mut inside = false;
+        while (targets.len() as u64) < limit {
+            let offset = targets.len() as u64 * shape.stride;
+            if offset >= fence {
+                break;
+            }
+            let at = shape.table.offset(offset);
+            let Some(target) = self.entry(at, shape.entry_size, base) else { break };
+            let here = self.scope.is_inside(target);
+            if here && self.scope.is_inside_insn(target) || !here && !self.is_fair_target(target, bound) {
+                break;
+            }
+            inside |= here;
+            targets.push(target);
+        }
+        if targets.is_empty() {
+            return false;
+        }
+        // A table of nothing but functions is a table of functions.
+        if !inside && jump.is_notrack() && bound.is_guess() {
+            return false;
+        }
+        let complete = targets.len() as u64 == limit;
+        let bound = match bound {
+            TableBound::Stated | TableBound::Compared if !complete => TableBound::Scanned,
+            TableBound::Masked if complete => TableBound::Compared,
+            other => other,
+        };
+        // What writable memory holds may be changed: pointers to functions most likely are.
+        if !self.surroundings.is_constant(shape.table) {
+            out.leaves |= !inside;
+        }
+        let table = JumpTable {
+            site: jump.addr(),
+            table: shape.table,
+            entry_size: shape.entry_size as u8,
+            base,
+            targets,
+            bound,
+        };
+        if !out.tables.contains(&table) {
+            out.tables.push(table);
+        }
+        true
+    }
+
+    /// A bound on `index - low` where the table is indexed by `index` itself.
+    fn shifted_bound(&self, state: &State, index: Val) -> Option<(u64, u64)> {
+        let plain = self.without_width(index);
+        state.limits().iter().find_map(|&(limited, high)| {
+            let (constant, terms) = self.values.exprs.as_sum(self.without_width(limited));
+            let [(term, 1)] = terms.as_slice() else { return None };
+            let low = constant.wrapping_neg();
+            (self.without_width(*term) == plain && low != 0 && low < 1 << 31).then_some((low, high))
+        })
+    }
+
+    fn without_width(&self, v: Val) -> Val {
+        match *self.values.exprs.get(v) {
+            Expr::Low(inner, _) | Expr::Signed(inner, _) => inner,
+            _ => v,
+        }
+    }
+
+    /// Whether an entry may lead out of the function to `target`.
+    fn is_fair_target(&self, target: LinkAddr, bound: TableBound) -> bool {
+        if bound.is_guess() { self.surroundings.is_function_start(target) } else { self.surroundings.is_code(target) }
+    }
+
+    fn entry(&self, at: LinkAddr, size: u64, base: Option<LinkAddr>) -> Option<LinkAddr> {
+        match (size, base) {
+            (8, None) => match self.surroundings.pointer(at) {
+                Pointer::Here(to) => Some(to),
+                Pointer::Import | Pointer::None => None,
+            },
+            (4, Some(base)) => Some(base.offset(self.surroundings.read_u32(at)? as i32 as i64 as u64)),
+            (4, None) => Some(LinkAddr(u64::from(self.surroundings.read_u32(at)?))),
+            _ => None,
+        }
+    }
+}
+
+struct Shape {
+    table: LinkAddr,
+    entry_size: u64,
+    stride: u64,
+    index: Option<Val>,
+}

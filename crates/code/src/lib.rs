@@ -1,0 +1,18 @@
+//! What machine code means: decoding, control flow, and what follows from it by data flow.
+//!
+//! Nothing here knows of files or ELF: bytes come through [`source::CodeSource`], so that the same
+//! analyses serve a file on disk and memory inside a running process.
+#![no_std]
+
+extern crate alloc;
+
+pub mod addr;
+pub mod dominators;
+pub mod graph;
+pub mod isa;
+pub mod loops;
+pub mod source;
+pub mod verify;
+pub mod cfg;
+pub mod jump_table;
+mod values;

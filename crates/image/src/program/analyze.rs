@@ -1,0 +1,333 @@
+//! From facts to a program: read the code of every function, let what it shows change what is known of
+//! the others, and read again those it concerns, until nothing changes.
+
+use super::holes;
+use super::noreturn;
+use super::pieces;
+use super::references::{self, References};
+use super::units::{self, Contradiction, Unit};
+use super::world::World;
+use super::{Function, FunctionId, Program};
+use crate::error::Complaint;
+use crate::image::Image;
+use crate::provenance::{Provenance, Vouchers};
+use rayon::prelude::*;
+use relive_code::addr::{AddrRange, LinkAddr};
+use relive_code::cfg::{Cfg, EdgeKind, End, Outline, Target, recover};
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// A function while it is worked on.
+pub(super) struct Working<'d> {
+    pub(super) names: Vec<Cow<'d, str>>,
+    pub(super) vouchers: Vouchers,
+    pub(super) fragment: bool,
+    pub(super) outline: Outline,
+    pub(super) cfg: Cfg,
+    pub(super) stale: bool,
+    /// Became a piece of another function.
+    pub(super) absorbed: bool,
+}
+
+impl Working<'_> {
+    pub(super) fn entry(&self) -> LinkAddr {
+        self.outline.entries[0]
+    }
+
+    pub(super) fn add_entry(&mut self, at: LinkAddr) {
+        if !self.outline.entries.contains(&at) {
+            self.outline.entries.push(at);
+            self.stale = true;
+        }
+    }
+}
+
+/// The analysis of one image.
+pub struct Analysis<'a, 'd> {
+    world: World<'a, 'd>,
+    functions: Vec<Working<'d>>,
+    /// Pieces of functions by address, and whose they are.
+    index: Vec<(AddrRange, usize)>,
+    data: Vec<AddrRange>,
+    contradictions: Vec<Contradiction>,
+    complaints: Vec<Complaint>,
+    timings: Vec<(&'static str, Duration)>,
+}
+
+/// How often code may change what is known about other code. Real programs settle in four to seven
+/// rounds; the limit is for files made to be difficult, and only costs precision.
+const MAX_ROUNDS: usize = 24;
+
+/// Recovers all functions of `image` and their control flow.
+pub fn analyze<'d>(image: &Image<'d>) -> Program<'d> {
+    let start = Instant::now();
+    let units = units::collect(image);
+    let starts: Vec<LinkAddr> = units.units.iter().map(|u| u.range.start).collect();
+    let functions_known = start.elapsed();
+    let start = Instant::now();
+    let references = references::collect(image, &starts);
+    let mut analysis = Analysis::new(image, &references, units);
+    analysis.timings.push(("function starts", functions_known));
+    analysis.timings.push(("references", start.elapsed()));
+    let start = Instant::now();
+    analysis.settle();
+    analysis.timings.push(("control flow", start.elapsed()));
+    let start = Instant::now();
+    // What is left of the text may hold functions nobody mentions; they may call yet others.
+    for _ in 0..3 {
+        if !analysis.look_into_holes() {
+            break;
+        }
+        analysis.settle();
+    }
+    analysis.timings.push(("text without a function", start.elapsed()));
+    analysis.finish()
+}
+
+impl<'a, 'd> Analysis<'a, 'd> {
+    fn new(image: &'a Image<'d>, references: &'a References, units: units::Units<'d>) -> Self {
+        let (noreturn_slots, noreturn_stubs) = noreturn::of_imports(image);
+        let mut noreturn = noreturn_stubs;
+        for unit in &units.units {
+            if unit.names.iter().any(|name| noreturn::never_returns(name)) {
+                noreturn.insert(unit.range.start);
+            }
+        }
+        let mut analysis = Self {
+            world: World { image, references, starts: Vec::new(), noreturn, noreturn_slots },
+            functions: Vec::new(),
+            index: Vec::new(),
+            data: units.data,
+            contradictions: units.contradictions,
+            complaints: Vec::new(),
+            timings: Vec::new(),
+        };
+        for unit in units.units {
+            analysis.add(unit);
+        }
+        analysis
+    }
+
+    fn add(&mut self, unit: Unit<'d>) {
+        let image = self.world.image;
+        let mut landing_pads = Vec::new();
+        let frames = &image.unwind.frames;
+        let first = frames.partition_point(|f| f.range.end <= unit.range.start);
+        for frame in frames[first..].iter().take_while(|f| f.range.start < unit.range.end) {
+            match image.unwind.landing_pads(&image.elf, frame) {
+                Ok(pads) => landing_pads.extend(pads),
+                Err(why) => self.complaints.push(Complaint::new(".gcc_except_table", why)),
+            }
+        }
+        let mut entries = vec![unit.range.start];
+        entries.extend(unit.more_entries);
+        let data = self.data.iter().filter(|d| d.overlaps(&unit.range)).copied().collect();
+        self.functions.push(Working {
+            names: unit.names,
+            vouchers: unit.vouchers,
+            fragment: unit.fragment,
+            outline: Outline {
+                pieces: vec![unit.range],
+                entries,
+                landing_pads,
+                leaders: Vec::new(),
+                data,
+                open_ended: !unit.sized,
+            },
+            cfg: Cfg::default(),
+            stale: true,
+            absorbed: false,
+        });
+    }
+
+    /// Reads stale functions and follows up on what they show, until none is stale.
+    fn settle(&mut self) {
+        for round in 0..MAX_ROUNDS {
+            self.refresh_world();
+            let world = &self.world;
+            let stale: Vec<usize> =
+                (0..self.functions.len()).filter(|&i| self.functions[i].stale && !self.functions[i].absorbed).collect();
+            if stale.is_empty() {
+                return;
+            }
+            self.functions.par_iter_mut().filter(|f| f.stale && !f.absorbed).for_each(|function| {
+                function.cfg = recover(world, &function.outline);
+                function.stale = false;
+            });
+            self.refresh_index();
+            if round + 1 < MAX_ROUNDS {
+                self.follow_targets(&stale);
+                pieces::absorb(&mut self.functions, &self.index, self.world.references);
+                self.follow_noreturn();
+            }
+        }
+    }
+
+    fn refresh_world(&mut self) {
+        let mut starts: Vec<LinkAddr> = self
+            .functions
+            .iter()
+            .filter(|f| !f.absorbed)
+            .flat_map(|f| f.outline.entries.iter().copied())
+            .collect();
+        starts.sort_unstable();
+        starts.dedup();
+        self.world.starts = starts;
+    }
+
+    fn refresh_index(&mut self) {
+        self.index = index_of(&self.functions);
+    }
+
+    /// The function that covers `at`.
+    fn holding(&self, at: LinkAddr) -> Option<usize> {
+        holding(&self.index, at)
+    }
+
+    /// Calls and jumps out of the given functions: new functions, and new entries of known ones.
+    fn follow_targets(&mut self, among: &[usize]) {
+        let image = self.world.image;
+        let mut called = HashSet::new();
+        let mut jumped = HashSet::new();
+        for &i in among {
+            let function = &self.functions[i];
+            for block in &function.cfg.blocks {
+                if let End::Call(target) = block.end {
+                    // `call next` only reads the program counter.
+                    if target != block.end_addr() {
+                        called.insert(target);
+                    }
+                }
+            }
+            for edge in &function.cfg.edges {
+                if let Target::Outside(target) = edge.to
+                    && edge.kind != EdgeKind::LandingPad
+                {
+                    jumped.insert(target);
+                }
+            }
+        }
+        let is_new = |at: &LinkAddr| {
+            image.elf.is_text(*at) && image.stub_holding(*at).is_none() && self.world.starts.binary_search(at).is_err()
+        };
+        let mut called: Vec<LinkAddr> = called.into_iter().filter(is_new).collect();
+        let mut jumped: Vec<LinkAddr> = jumped.into_iter().filter(is_new).collect();
+        called.sort_unstable();
+        jumped.sort_unstable();
+        for target in called {
+            match self.holding(target) {
+                Some(owner) if !self.functions[owner].outline.open_ended || self.functions[owner].cfg.block_holding(target).is_some() => {
+                    self.functions[owner].add_entry(target);
+                }
+                _ => self.add_found(target, Provenance::DataFlow),
+            }
+        }
+        for target in jumped {
+            // Into the middle of a known function: that is for `pieces` to judge.
+            if self.holding(target).is_none() {
+                self.add_found(target, Provenance::DataFlow);
+            }
+        }
+    }
+
+    /// A function nobody announced.
+    fn add_found(&mut self, at: LinkAddr, who: Provenance) {
+        if self.functions.iter().any(|f| f.entry() == at) {
+            return;
+        }
+        let elf = &self.world.image.elf;
+        let Some(text) = elf.text.iter().find(|t| t.contains(at)) else { return };
+        let next = self.index.partition_point(|(range, _)| range.start <= at);
+        let end = self.index.get(next).map_or(text.end, |(range, _)| range.start.min(text.end));
+        self.add(Unit {
+            range: AddrRange::new(at, end),
+            names: Vec::new(),
+            vouchers: Vouchers::one(who),
+            sized: false,
+            fragment: false,
+            more_entries: Vec::new(),
+        });
+        // Later finds must see this one as a fence.
+        let added = self.functions.len() - 1;
+        self.index.insert(next, (AddrRange::new(at, LinkAddr(at.0 + 1)), added));
+    }
+
+    /// Functions that turn out never to return change their callers.
+    fn follow_noreturn(&mut self) {
+        let returns = noreturn::returning(&self.functions, &self.world.noreturn);
+        let mut fresh = HashSet::new();
+        for (function, returns) in self.functions.iter().zip(returns) {
+            if !returns && !function.absorbed && !function.stale && !self.world.noreturn.contains(&function.entry()) {
+                fresh.insert(function.entry());
+            }
+        }
+        if fresh.is_empty() {
+            return;
+        }
+        self.functions.par_iter_mut().for_each(|function| {
+            let concerned = |target: LinkAddr| fresh.contains(&target);
+            if function.cfg.blocks.iter().any(|b| matches!(b.end, End::Call(target) if concerned(target))) {
+                function.stale = true;
+            }
+        });
+        self.world.noreturn.extend(fresh);
+    }
+
+    /// Adds functions found in text that belongs to none; whether there were any.
+    fn look_into_holes(&mut self) -> bool {
+        self.refresh_index();
+        let found = holes::candidates(self.world.image, &self.index, &self.data, self.world.references);
+        for &(at, who) in &found {
+            self.add_found(at, who);
+        }
+        !found.is_empty()
+    }
+
+    fn finish(mut self) -> Program<'d> {
+        self.refresh_index();
+        let returns = noreturn::returning(&self.functions, &self.world.noreturn);
+        let stretches = holes::stretches(self.world.image, &self.index, &self.data);
+        let noreturn = self.world.noreturn;
+        let mut functions: Vec<Function<'d>> = self
+            .functions
+            .into_iter()
+            .zip(returns)
+            .filter(|(f, _)| !f.absorbed)
+            .map(|(working, returns)| Function {
+                entry: working.entry(),
+                returns: returns && !noreturn.contains(&working.entry()),
+                names: working.names,
+                vouchers: working.vouchers,
+                cfg: working.cfg,
+            })
+            .collect();
+        functions.par_sort_by_key(|f| f.entry);
+        let mut pieces: Vec<(AddrRange, FunctionId)> = functions
+            .iter()
+            .zip(0..)
+            .flat_map(|(f, id)| f.cfg.pieces.iter().map(move |&p| (p, FunctionId(id))))
+            .collect();
+        pieces.sort_unstable();
+        Program { functions, stretches, contradictions: self.contradictions, pieces, timings: self.timings }
+    }
+}
+
+pub(super) fn index_of(functions: &[Working<'_>]) -> Vec<(AddrRange, usize)> {
+    let mut index: Vec<(AddrRange, usize)> = functions
+        .iter()
+        .enumerate()
+        .filter(|(_, f)| !f.absorbed)
+        .flat_map(|(i, f)| {
+            let pieces = if f.cfg.pieces.is_empty() { &f.outline.pieces } else { &f.cfg.pieces };
+            pieces.iter().map(move |&piece| (piece, i))
+        })
+        .collect();
+    index.par_sort_unstable();
+    index
+}
+
+pub(super) fn holding(index: &[(AddrRange, usize)], at: LinkAddr) -> Option<usize> {
+    let behind = index.partition_point(|(range, _)| range.start <= at);
+    index[..behind].last().filter(|(range, _)| range.contains(at)).map(|&(_, i)| i)
+}

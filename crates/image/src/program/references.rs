@@ -1,0 +1,81 @@
+//! A quick look at all text: which addresses do instructions and relocations mention?
+//!
+//! The sweep decodes straight through, so it may misread data among code. That is good enough for what
+//! it is used for: fences behind which no table reaches, and labels whose address is taken.
+
+use crate::image::Image;
+use crate::relocations::Filled;
+use rayon::prelude::*;
+use relive_code::addr::{AddrRange, LinkAddr};
+use relive_code::isa::Decode;
+
+/// Addresses that are mentioned somewhere.
+pub(super) struct References {
+    /// Outside text, sorted: tables, strings, variables.
+    pub(super) data: Vec<LinkAddr>,
+    /// Inside text, sorted: functions and labels whose address is computed or stored.
+    pub(super) code: Vec<LinkAddr>,
+}
+
+/// Bytes one thread decodes at a time.
+const CHUNK: u64 = 1 << 16;
+
+pub(super) fn collect(image: &Image<'_>, known_starts: &[LinkAddr]) -> References {
+    let mut chunks: Vec<AddrRange> = Vec::new();
+    for text in &image.elf.text {
+        // Cut where functions start, so that every chunk begins with an instruction.
+        let mut at = text.start;
+        while at < text.end {
+            let wanted = LinkAddr(at.0 + CHUNK);
+            let index = known_starts.partition_point(|&s| s < wanted);
+            let end = known_starts.get(index).copied().unwrap_or(text.end).min(text.end);
+            let end = if end <= at { text.end } else { end };
+            chunks.push(AddrRange::new(at, end));
+            at = end;
+        }
+    }
+    let mut all: Vec<LinkAddr> = chunks.par_iter().flat_map_iter(|&chunk| sweep(image, chunk)).collect();
+    for relocation in &image.relocations {
+        match relocation.filled {
+            Filled::Here(to) | Filled::Resolved(to) => all.push(to),
+            Filled::Symbol(..) | Filled::Other => {}
+        }
+    }
+    all.extend(image.link_references.iter().filter(|r| !r.relative).map(|r| r.to));
+    let data_symbols = image.symbols.iter().chain(&image.dynamic_symbols).filter(|s| s.defined && !s.is_function());
+    all.extend(data_symbols.map(|s| s.addr));
+    all.par_sort_unstable();
+    all.dedup();
+    let (code, data) = all.into_iter().partition(|&at| image.elf.is_text(at));
+    References { data, code }
+}
+
+fn sweep(image: &Image<'_>, chunk: AddrRange) -> Vec<LinkAddr> {
+    let bytes = image.elf.bytes_in(chunk.start, chunk.len()).unwrap_or(&[]);
+    let mut found = Vec::new();
+    let mut at = chunk.start;
+    while at < chunk.end {
+        let rest = &bytes[(at.since(chunk.start) as usize).min(bytes.len())..];
+        for insn in Decode::new(rest, at) {
+            at = insn.next_addr();
+            found.extend(insn.address_constants().filter(|&to| image.elf.segment_holding(to).is_some()));
+        }
+        // Stumble on behind what does not decode.
+        at = at.offset(1);
+    }
+    found
+}
+
+impl References {
+    /// The lowest mentioned data address behind `at`.
+    pub(super) fn next_data(&self, at: LinkAddr) -> Option<LinkAddr> {
+        self.data.get(self.data.partition_point(|&r| r <= at)).copied()
+    }
+
+    /// The mentioned code addresses in `range`.
+    pub(super) fn code_in(&self, range: AddrRange) -> &[LinkAddr] {
+        let first = self.code.partition_point(|&r| r < range.start);
+        let behind = self.code.partition_point(|&r| r < range.end);
+        &self.code[first..behind]
+    }
+}

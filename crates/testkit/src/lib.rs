@@ -1,0 +1,3 @@
+//! Compiles fixtures and reads oracles for the tests.
+
+pub mod compile;
