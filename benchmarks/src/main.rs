@@ -6,6 +6,9 @@
 //!
 //! Exit status: 0 nothing wrong, 1 at least one violation, 2 the measurement itself failed.
 
+// A function is a list of ranges, mostly of one.
+#![allow(clippy::single_range_in_vec_init)]
+
 mod accuracy;
 mod breadth;
 mod compare;

@@ -78,7 +78,7 @@ impl Listing {
     }
 }
 
-/// `    1149: 55                           	pushq	%rbp`; anything else (headers, symbols) gives nothing.
+/// Address, colon, bytes, tab, instruction; anything else (headers, symbols) gives nothing.
 fn parse_line(line: &str) -> Option<Instruction> {
     let (address, rest) = line.split_once(':')?;
     let address = u64::from_str_radix(address.trim_start(), 16).ok()?;

@@ -63,7 +63,14 @@ pub struct JumpTable {
 
 impl fmt::Display for JumpTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table at {} for {}: {} entries of {} bytes", self.table, self.site, self.targets.len(), self.entry_size)?;
+        write!(
+            f,
+            "table at {} for {}: {} entries of {} bytes",
+            self.table,
+            self.site,
+            self.targets.len(),
+            self.entry_size
+        )?;
         if let Some(base) = self.base {
             write!(f, " relative to {base}")?;
         }
@@ -80,6 +87,30 @@ pub(crate) struct Resolution {
     pub(crate) places: Vec<LinkAddr>,
     /// It may leave the function for a place only the run shows.
     pub(crate) leaves: bool,
+}
+
+impl Resolution {
+    /// Whether the size of a table is a guess.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.tables.iter().any(|t| t.bound.is_guess())
+    }
+
+    /// Adds a table, or what is now better known of one.
+    fn add(&mut self, table: JumpTable) {
+        match self.tables.iter_mut().find(|t| t.table == table.table && t.base == table.base) {
+            None => self.tables.push(table),
+            Some(known) => {
+                let better = match (known.bound.is_guess(), table.bound.is_guess()) {
+                    (true, false) => true,
+                    (false, true) => false,
+                    _ => table.targets.len() > known.targets.len(),
+                };
+                if better {
+                    *known = table;
+                }
+            }
+        }
+    }
 }
 
 /// What the function so far says of an address.
@@ -107,21 +138,46 @@ pub(crate) struct Resolver<'a, 'v, S: ?Sized, F: ?Sized> {
 impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
     /// Where the indirect jump at the end of `block` leads; `None` if nobody can tell.
     pub(crate) fn resolve(&mut self, block: BlockId, jump: &Insn) -> Option<Resolution> {
-        let mut state = self.values.before_last(block)?;
-        let mut resolution = Resolution::default();
-        let target = self.target(&mut state, jump)?;
-        if self.classify(&mut state, jump, target, &mut resolution) {
+        if let Some(resolution) = self.resolve_locally(block, jump) {
             return Some(resolution);
         }
-        resolution = Resolution::default();
-        let mut tries = MAX_TRIES;
-        let merged = self.by_paths(&mut alloc::vec![block], jump, &mut tries, &mut resolution);
-        if merged {
-            return Some(resolution);
+        if self.values.pops_target(block, jump) {
+            return Some(Resolution { leaves: true, ..Resolution::default() });
+        }
+        let mut state = self.values.before_last(block)?;
+        let target = self.target(&mut state, jump)?;
+        let mut whole = Resolution::default();
+        let found = self.classify(&mut state, jump, target, &mut whole);
+        if found && !whole.is_doubtful() {
+            return Some(whole);
+        }
+        let mut by_path = Resolution::default();
+        let complete = self.by_paths(&mut alloc::vec![block], jump, &mut { MAX_TRIES }, &mut by_path);
+        if found {
+            // A bound checked on one way to the jump holds for the table; on other ways the compiler
+            // may simply know that the index is in range.
+            for table in by_path.tables {
+                if whole.tables.iter().any(|t| t.table == table.table) {
+                    whole.add(table);
+                }
+            }
+            return Some(whole);
+        }
+        if complete {
+            return Some(by_path);
         }
         // With the stack as it was at entry, and nothing that looks like a table: a tail call.
         (self.is_at_entry_height(&state) && !jump.is_notrack())
             .then(|| Resolution { leaves: true, ..Resolution::default() })
+    }
+
+    /// What the last few blocks tell, if that leaves no doubt.
+    fn resolve_locally(&mut self, block: BlockId, jump: &Insn) -> Option<Resolution> {
+        let mut state = self.values.before_last_locally(block)?;
+        let target = self.target(&mut state, jump)?;
+        let mut resolution = Resolution::default();
+        let found = self.classify(&mut state, jump, target, &mut resolution);
+        (found && !resolution.is_doubtful()).then_some(resolution)
     }
 
     /// Whether the stack pointer is where it was at entry, as a tail call needs.
@@ -129,11 +185,17 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
         self.values.exprs.stack_offset(state.regs[Gpr::RSP.number()]) == Some(0)
     }
 
-    fn by_paths(&mut self, path: &mut Vec<BlockId>, jump: &Insn, tries: &mut usize, out: &mut Resolution) -> bool {
+    /// Classifies the jump once for each way that leads to it, going back a few blocks where paths
+    /// were merged; whether every way could be told.
+    fn by_paths(
+        &mut self,
+        path: &mut Vec<BlockId>,
+        jump: &Insn,
+        tries: &mut usize,
+        out: &mut Resolution,
+    ) -> bool {
         let predecessors = self.values.predecessors(path[0]);
-        if predecessors.is_empty() {
-            return false;
-        }
+        let mut all = !predecessors.is_empty();
         for from in predecessors {
             if *tries == 0 || path.contains(&from) && path.len() > 1 {
                 return false;
@@ -141,20 +203,18 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
             *tries -= 1;
             let Some(mut state) = self.values.along(from, path) else { return false };
             let Some(target) = self.target(&mut state, jump) else { return false };
-            if self.classify(&mut state, jump, target, out) {
+            if self.classify(&mut state, jump, target, out) && !out.is_doubtful() {
                 continue;
             }
             if path.len() >= MAX_PATH {
-                return false;
+                all = false;
+                continue;
             }
             path.insert(0, from);
-            let found = self.by_paths(path, jump, tries, out);
+            all &= self.by_paths(path, jump, tries, out);
             path.remove(0);
-            if !found {
-                return false;
-            }
         }
-        true
+        all
     }
 
     /// The expression the jump goes to.
@@ -217,20 +277,33 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
         Some(Shape { table: LinkAddr(table), entry_size, stride, index: single })
     }
 
-    fn read_table(&mut self, state: &State, jump: &Insn, mut shape: Shape, base: Option<LinkAddr>, out: &mut Resolution) -> bool {
+    fn read_table(
+        &mut self,
+        state: &State,
+        jump: &Insn,
+        mut shape: Shape,
+        base: Option<LinkAddr>,
+        out: &mut Resolution,
+    ) -> bool {
         if self.surroundings.bytes(shape.table).is_empty() && shape.index.is_none() {
             return false;
         }
-        let checked = shape.index.and_then(|index| match self.values.upper_bound(state, index) {
-            Some(bound @ (_, Strength::Compared)) => Some(bound),
-            weak => match self.shifted_bound(state, index) {
-                Some((low, high)) => {
-                    shape.table = shape.table.offset(low.wrapping_mul(shape.stride));
-                    Some((high, Strength::Compared))
-                }
-                None => weak,
-            },
-        });
+        let mut checked = shape.index.and_then(|index| self.values.upper_bound(state, index));
+        if let Some(index) = shape.index {
+            if !matches!(checked, Some((_, Strength::Compared)))
+                && let Some(high) = self.values.partial_bound(state, index)
+            {
+                checked = Some((high, Strength::Compared));
+            }
+            if let Some((low, high)) = self.shifted_bound(state, index) {
+                let high = match checked {
+                    Some((direct, Strength::Compared)) => high.min(direct.saturating_sub(low)),
+                    _ => high,
+                };
+                shape.table = shape.table.offset(low.wrapping_mul(shape.stride));
+                checked = Some((high, Strength::Compared));
+            }
+        }
         let stated = self.surroundings.stated_table_len(shape.table);
         let (limit, bound) = match (stated, checked) {
             (Some(len), _) => (len, TableBound::Stated),
@@ -286,21 +359,29 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
             targets,
             bound,
         };
-        if !out.tables.contains(&table) {
-            out.tables.push(table);
-        }
+        out.add(table);
         true
     }
 
-    /// A bound on `index - low` where the table is indexed by `index` itself.
+    /// Where the table is indexed by `index` itself, but what was checked is `index - low`: the low and
+    /// the highest difference, from all such checks together.
     fn shifted_bound(&self, state: &State, index: Val) -> Option<(u64, u64)> {
         let plain = self.without_width(index);
-        state.limits().iter().find_map(|&(limited, high)| {
+        let mut range: Option<(u64, u64)> = None;
+        for &(limited, high) in state.limits() {
             let (constant, terms) = self.values.exprs.as_sum(self.without_width(limited));
-            let [(term, 1)] = terms.as_slice() else { return None };
+            let [(term, 1)] = terms.as_slice() else { continue };
             let low = constant.wrapping_neg();
-            (self.without_width(*term) == plain && low != 0 && low < 1 << 31).then_some((low, high))
-        })
+            if self.without_width(*term) != plain || low == 0 || low >= 1 << 31 {
+                continue;
+            }
+            let end = low.saturating_add(high);
+            range = Some(match range {
+                Some((l, e)) => (l.max(low), e.min(end)),
+                None => (low, end),
+            });
+        }
+        range.and_then(|(low, end)| Some((low, end.checked_sub(low)?)))
     }
 
     fn without_width(&self, v: Val) -> Val {
@@ -312,7 +393,11 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
 
     /// Whether an entry may lead out of the function to `target`.
     fn is_fair_target(&self, target: LinkAddr, bound: TableBound) -> bool {
-        if bound.is_guess() { self.surroundings.is_function_start(target) } else { self.surroundings.is_code(target) }
+        if bound.is_guess() {
+            self.surroundings.is_function_start(target)
+        } else {
+            self.surroundings.is_code(target)
+        }
     }
 
     fn entry(&self, at: LinkAddr, size: u64, base: Option<LinkAddr>) -> Option<LinkAddr> {

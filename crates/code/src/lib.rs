@@ -7,12 +7,12 @@
 extern crate alloc;
 
 pub mod addr;
+pub mod cfg;
 pub mod dominators;
 pub mod graph;
 pub mod isa;
+pub mod jump_table;
 pub mod loops;
 pub mod source;
-pub mod verify;
-pub mod cfg;
-pub mod jump_table;
 mod values;
+pub mod verify;

@@ -206,11 +206,11 @@ pub(crate) enum Strength {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) regs: [Val; 16],
-    /// Stack slots: address, value, width in bits; sorted by address.
+    /// What memory holds: address, value, width in bits; sorted by address.
     slots: Vec<(Val, Val, u8)>,
     /// What the flags compare: left side, constant right side, width.
     compared: Option<(Val, u64, u8)>,
-    /// Upper bounds proved by branches; sorted.
+    /// Upper bounds proved by branches, the oldest first.
     limits: Vec<(Val, u64)>,
     /// The last event that may have changed memory.
     epoch: u32,
@@ -221,6 +221,9 @@ const MAX_SLOTS: usize = 96;
 
 /// Bounds beyond this many are forgotten, the oldest first: the check of an index is close to its use.
 const MAX_LIMITS: usize = 48;
+
+/// After so many visits of a block, what is known there only shrinks.
+const MAX_VISITS: u8 = 12;
 
 /// The control flow the analysis runs over.
 pub(crate) struct Flowing<'a> {
@@ -244,6 +247,10 @@ pub(crate) struct Values<'a, S: ?Sized> {
     pub(crate) exprs: Exprs,
     effects: EffectsReader,
     at_start: Vec<Option<State>>,
+    /// What is known at the end of each block, and the condition of its branch.
+    at_end: Vec<Option<(State, Option<ConditionCode>)>>,
+    /// Edges into each block, as indices: where a block's begin, and the indices.
+    incoming: (Vec<u32>, Vec<u32>),
     /// Lowest stack offset whose address went into a register: slots from there on may be changed by
     /// callees and through pointers.
     escaped: i64,
@@ -259,15 +266,26 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
             exprs: Exprs::default(),
             effects: EffectsReader::new(),
             at_start: Vec::new(),
+            at_end: Vec::new(),
+            incoming: (Vec::new(), Vec::new()),
             escaped: i64::MAX,
             order: vec![0; blocks],
         };
-        values.number_blocks();
+        values.incoming = incoming_edges(&values.flow);
+        values
+    }
+
+    /// Runs the analysis over the whole function, once.
+    fn ensure_solved(&mut self) {
+        if !self.at_start.is_empty() {
+            return;
+        }
+        self.number_blocks();
         loop {
-            let before = values.escaped;
-            values.solve();
-            if values.escaped == before {
-                return values;
+            let before = self.escaped;
+            self.solve();
+            if self.escaped == before {
+                return;
             }
         }
     }
@@ -316,48 +334,67 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
     fn solve(&mut self) {
         let count = self.flow.blocks.len();
         self.at_start = vec![None; count];
-        let mut entered = vec![false; count];
-        for edge in self.flow.edges {
-            if let Target::Block(to) = edge.to
-                && edge.kind != EdgeKind::LandingPad
-            {
-                entered[to.index()] = true;
-            }
-        }
+        self.at_end = vec![None; count];
+        let mut visits = vec![0u8; count];
         let mut work: BTreeSet<(u32, u32)> = BTreeSet::new();
-        for entry in self.flow.entries {
-            self.at_start[entry.index()] = Some(self.entry_state());
-            work.insert((self.order[entry.index()], entry.0));
-        }
         for block in 0..count as u32 {
-            if !entered[block as usize] && self.at_start[block as usize].is_none() {
-                self.at_start[block as usize] = Some(self.unknown_state(block));
+            if self.is_entry(block) || self.edges_into(block).is_empty() {
                 work.insert((self.order[block as usize], block));
             }
         }
-        // Every value goes up at most once per block, so this ends; the limit guards against a mistake
-        // in that reasoning, and running out only loses knowledge of blocks not yet visited.
-        let mut budget = 64 * count + 1024;
         while let Some((_, block)) = work.pop_first() {
-            if budget == 0 {
-                break;
+            let visit = &mut visits[block as usize];
+            *visit = visit.saturating_add(1);
+            let settled = *visit > MAX_VISITS;
+            let state = self.join(block, settled);
+            if self.at_start[block as usize].as_ref() == Some(&state) {
+                continue;
             }
-            budget -= 1;
-            let Some(mut state) = self.at_start[block as usize].clone() else { continue };
-            let condition = self.run_block(block, &mut state);
-            for i in 0..self.flow.edges_from(block).len() {
-                let edge = self.flow.edges_from(block)[i];
-                let Target::Block(to) = edge.to else { continue };
-                let mut out = state.clone();
-                self.refine(&mut out, edge.kind, condition);
-                if edge.kind == EdgeKind::LandingPad {
-                    out = self.after_unwinding(&out, to.0);
-                }
-                if self.merge_into(to.0, out) {
+            self.at_start[block as usize] = Some(state.clone());
+            let mut end = state;
+            let condition = self.run_block(block, &mut end);
+            self.at_end[block as usize] = Some((end, condition));
+            for edge in self.flow.edges_from(block) {
+                if let Target::Block(to) = edge.to {
                     work.insert((self.order[to.index()], to.0));
                 }
             }
         }
+    }
+
+    fn is_entry(&self, block: u32) -> bool {
+        self.flow.entries.contains(&BlockId(block))
+    }
+
+    fn edges_into(&self, block: u32) -> &[u32] {
+        let (starts, edges) = &self.incoming;
+        &edges[starts[block as usize] as usize..starts[block as usize + 1] as usize]
+    }
+
+    /// What is known at the start of `block`: what all ways into it that were seen so far agree on.
+    /// Once it is `settled`, what was once given up stays so; otherwise two loops could take turns
+    /// changing each other for ever.
+    fn join(&mut self, block: u32, settled: bool) -> State {
+        let mut joined = if self.is_entry(block) { Some(self.entry_state()) } else { None };
+        if settled && let Some(before) = self.at_start[block as usize].clone() {
+            joined = Some(before);
+        }
+        for i in 0..self.edges_into(block).len() {
+            let edge = self.flow.edges[self.edges_into(block)[i] as usize];
+            let Some((state, condition)) = &self.at_end[edge.from.index()] else { continue };
+            let mut state = state.clone();
+            let condition = *condition;
+            if edge.kind == EdgeKind::LandingPad {
+                state = self.after_unwinding(&state, block);
+            } else {
+                refine(&mut state, edge.kind, condition);
+            }
+            joined = Some(match joined {
+                None => state,
+                Some(have) => self.merge(block, have, &state),
+            });
+        }
+        joined.unwrap_or_else(|| self.unknown_state(block))
     }
 
     /// What survives an exception: the callee-saved registers and the stack pointer of the frame.
@@ -370,32 +407,27 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
         state
     }
 
-    fn merge_into(&mut self, block: u32, incoming: State) -> bool {
-        let Some(mut have) = self.at_start[block as usize].take() else {
-            self.at_start[block as usize] = Some(incoming);
-            return true;
-        };
-        let before = have.clone();
+    fn merge(&mut self, block: u32, mut have: State, incoming: &State) -> State {
         for (r, (mine, theirs)) in have.regs.iter_mut().zip(incoming.regs).enumerate() {
             if *mine != theirs {
                 *mine = self.exprs.opaque(Origin::Merge(block, r as u8));
             }
         }
         have.slots.retain(|slot| incoming.slots.binary_search(slot).is_ok());
-        have.limits = have
-            .limits
-            .iter()
-            .filter_map(|&(v, high)| incoming.limit(v).map(|other| (v, high.max(other))))
-            .collect();
+        have.limits.retain_mut(|(v, high)| match incoming.limit(*v) {
+            Some(other) => {
+                *high = other.max(*high);
+                true
+            }
+            None => false,
+        });
         if have.compared != incoming.compared {
             have.compared = None;
         }
         if have.epoch != incoming.epoch {
             have.epoch = merge_epoch(block);
         }
-        let changed = have != before;
-        self.at_start[block as usize] = Some(have);
-        changed
+        have
     }
 
     /// Carries `state` over the instructions of `block`; the condition of the branch at its end.
@@ -422,21 +454,56 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
 
     /// What is known right before the last instruction of `block`.
     pub(crate) fn before_last(&mut self, block: BlockId) -> Option<State> {
+        self.ensure_solved();
         let mut state = self.at_start[block.index()].clone()?;
         let last = self.flow.blocks[block.index()].last_insn();
         self.run_until(block.0, &mut state, last);
         Some(state)
     }
 
+    /// What is known right before the last instruction of `block` from the few blocks that always run
+    /// before it, whatever happened earlier. Most jumps need no more, and it costs next to nothing.
+    pub(crate) fn before_last_locally(&mut self, block: BlockId) -> Option<State> {
+        const BLOCKS_BACK: usize = 6;
+        let mut path = vec![block];
+        while path.len() <= BLOCKS_BACK {
+            let first = path[path.len() - 1];
+            match self.edges_into(first.0) {
+                [only] if !self.is_entry(first.0) => {
+                    let edge = self.flow.edges[*only as usize];
+                    if edge.kind == EdgeKind::LandingPad || path.contains(&edge.from) {
+                        break;
+                    }
+                    path.push(edge.from);
+                }
+                _ => break,
+            }
+        }
+        let first = path.pop()?;
+        path.reverse();
+        let mut state = if self.is_entry(first.0) { self.entry_state() } else { self.unknown_state(first.0) };
+        if path.is_empty() {
+            let last = self.flow.blocks[block.index()].last_insn();
+            self.run_until(first.0, &mut state, last);
+            return Some(state);
+        }
+        self.follow(first, state, &path)
+    }
+
     /// What is known right before the last instruction of a path's last block, if control came along
     /// just that path of blocks, whose first has `from` among its predecessors.
     pub(crate) fn along(&mut self, from: BlockId, path: &[BlockId]) -> Option<State> {
-        let mut state = self.at_start[from.index()].clone()?;
+        self.ensure_solved();
+        let state = self.at_start[from.index()].clone()?;
+        self.follow(from, state, path)
+    }
+
+    fn follow(&mut self, from: BlockId, mut state: State, path: &[BlockId]) -> Option<State> {
         let mut here = from;
         let mut condition = self.run_block(here.0, &mut state);
         for (i, &next) in path.iter().enumerate() {
             let kind = self.flow.edges_from(here.0).iter().find(|e| e.to == Target::Block(next))?.kind;
-            self.refine(&mut state, kind, condition);
+            refine(&mut state, kind, condition);
             let last = i + 1 == path.len();
             let until = if last {
                 self.flow.blocks[next.index()].last_insn()
@@ -452,31 +519,9 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
     /// The blocks that lead to `block`, each once.
     pub(crate) fn predecessors(&self, block: BlockId) -> Vec<BlockId> {
         let mut found: Vec<BlockId> =
-            self.flow.edges.iter().filter(|e| e.to == Target::Block(block)).map(|e| e.from).collect();
+            self.edges_into(block.0).iter().map(|&e| self.flow.edges[e as usize].from).collect();
         found.dedup();
         found
-    }
-
-    /// Learns from which way a branch went.
-    fn refine(&mut self, state: &mut State, kind: EdgeKind, condition: Option<ConditionCode>) {
-        let (Some(condition), Some((left, right, bits))) = (condition, state.compared) else { return };
-        let taken = match kind {
-            EdgeKind::Taken => true,
-            EdgeKind::FallThrough => false,
-            _ => return,
-        };
-        let high = match (condition, taken) {
-            (ConditionCode::a, false) | (ConditionCode::be, true) => Some(right),
-            (ConditionCode::ae, false) | (ConditionCode::b, true) => right.checked_sub(1),
-            (ConditionCode::e, true) | (ConditionCode::ne, false) => Some(right),
-            // A signed check bounds an index that some other check keeps from being negative.
-            (ConditionCode::g, false) | (ConditionCode::le, true) => positive(right, bits),
-            (ConditionCode::ge, false) | (ConditionCode::l, true) => positive(right, bits).and_then(|r| r.checked_sub(1)),
-            _ => None,
-        };
-        if let Some(high) = high {
-            state.set_limit(left, high);
-        }
     }
 
     /// The largest number `v` can be in `state`, if anything bounds it.
@@ -518,6 +563,22 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
         }
     }
 
+    /// The bound on some low part of `v`. Whoever checks `eax` and then uses `rax` as an index knows that
+    /// the upper half is clear, even if the analysis lost sight of it.
+    pub(crate) fn partial_bound(&self, state: &State, v: Val) -> Option<u64> {
+        [32, 16, 8].into_iter().find_map(|bits| state.limit(*self.exprs.numbers.get(&Expr::Low(v, bits))?))
+    }
+
+    /// Whether `block` ends in `pop reg; jmp *reg`: a return in two steps, as unwinders do it.
+    pub(crate) fn pops_target(&self, block: BlockId, jump: &Insn) -> bool {
+        let block = self.flow.blocks[block.index()];
+        let bytes = self.surroundings.bytes(block.start);
+        let bytes = &bytes[..bytes.len().min(block.last as usize)];
+        Decode::new(bytes, block.start).last().is_some_and(|before| {
+            before.raw.mnemonic() == Mnemonic::Pop && before.raw.op0_register() == jump.raw.op0_register()
+        })
+    }
+
     /// The address a memory operand names.
     pub(crate) fn address(&mut self, state: &State, insn: &Insn) -> Option<Val> {
         let raw = &insn.raw;
@@ -551,16 +612,11 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
 
     /// What a load of `bits` at `addr` gives.
     pub(crate) fn load(&mut self, state: &mut State, addr: Val, bits: u8) -> Val {
-        if self.exprs.stack_offset(addr).is_some() {
-            if let Ok(i) = state.slots.binary_search_by_key(&addr, |s| s.0) {
-                let (_, value, width) = state.slots[i];
-                if width >= bits {
-                    return self.exprs.low(value, bits);
-                }
+        if let Ok(i) = state.slots.binary_search_by_key(&addr, |s| s.0) {
+            let (_, value, width) = state.slots[i];
+            if width >= bits {
+                return self.exprs.low(value, bits);
             }
-            let value = self.exprs.intern(Expr::Load { addr, bits, epoch: state.epoch });
-            state.set_slot(addr, value, bits);
-            return value;
         }
         if let Some(fixed) = self.exprs.as_constant(addr).map(LinkAddr)
             && bits == 64
@@ -569,35 +625,50 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
         {
             return self.exprs.constant(to.0);
         }
-        self.exprs.intern(Expr::Load { addr, bits, epoch: state.epoch })
+        let value = self.exprs.intern(Expr::Load { addr, bits, epoch: state.epoch });
+        state.set_slot(addr, value, bits);
+        value
     }
 
     fn store(&mut self, state: &mut State, insn: &Insn, addr: Option<Val>, value: Option<Val>, bits: u8) {
-        if let Some(addr) = addr
-            && let Some(offset) = self.exprs.stack_offset(addr)
-        {
-            let exprs = &self.exprs;
-            // Whatever the new value overlaps is gone.
-            let end = offset.saturating_add(i64::from(bits / 8));
-            state.slots.retain(|&(at, _, width)| {
-                let Some(start) = exprs.stack_offset(at) else { return false };
-                start >= end || start.saturating_add(i64::from(width / 8)) <= offset
-            });
-            if let Some(value) = value {
-                state.set_slot(addr, value, bits);
-            }
+        let Some(addr) = addr else {
+            self.memory_changed(state, insn);
             return;
+        };
+        let (offset, base) = self.exprs.as_sum(addr);
+        let (offset, len) = (offset as i64, i64::from(bits / 8));
+        let on_stack = self.exprs.stack_offset(addr).is_some();
+        let escaped = self.escaped;
+        let exprs = &self.exprs;
+        // What is known to lie beside the new value stays; what may overlap it is gone.
+        state.slots.retain(|&(at, _, width)| {
+            let (start, other) = exprs.as_sum(at);
+            let start = start as i64;
+            if other == base {
+                return start >= offset.saturating_add(len)
+                    || start.saturating_add(i64::from(width / 8)) <= offset;
+            }
+            match exprs.stack_offset(at) {
+                Some(start) => on_stack || start < escaped,
+                None => on_stack && offset < escaped,
+            }
+        });
+        if !on_stack {
+            state.epoch = self.epoch_of(insn);
         }
-        self.memory_changed(state, insn);
+        if let Some(value) = value {
+            state.set_slot(addr, value, bits);
+        }
+    }
+
+    fn epoch_of(&self, insn: &Insn) -> u32 {
+        insn.addr().since(self.flow.blocks[0].start) as u32 | INSN_EPOCH
     }
 
     fn memory_changed(&mut self, state: &mut State, insn: &Insn) {
-        state.epoch = insn.addr().since(self.flow.blocks[0].start) as u32 | INSN_EPOCH;
-        let escaped = self.escaped;
-        if escaped != i64::MAX {
-            let exprs = &self.exprs;
-            state.slots.retain(|&(at, ..)| exprs.stack_offset(at).is_some_and(|offset| offset < escaped));
-        }
+        state.epoch = self.epoch_of(insn);
+        let (escaped, exprs) = (self.escaped, &self.exprs);
+        state.slots.retain(|&(at, ..)| exprs.stack_offset(at).is_some_and(|offset| offset < escaped));
     }
 
     fn operand(&mut self, state: &mut State, insn: &Insn, index: u32) -> Option<Val> {
@@ -712,24 +783,28 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
                 self.write_result(state, insn, value);
             }
             Mnemonic::Shl | Mnemonic::Sal => {
-                let value = self.operand(state, insn, 0).zip(self.operand(state, insn, 1)).and_then(|(a, by)| {
-                    let by = self.exprs.as_constant(by).filter(|&by| by < 32)?;
-                    let zero = self.exprs.constant(0);
-                    Some(self.exprs.add_scaled(zero, a, 1 << by))
-                });
+                let value =
+                    self.operand(state, insn, 0).zip(self.operand(state, insn, 1)).and_then(|(a, by)| {
+                        let by = self.exprs.as_constant(by).filter(|&by| by < 32)?;
+                        let zero = self.exprs.constant(0);
+                        Some(self.exprs.add_scaled(zero, a, 1 << by))
+                    });
                 state.compared = None;
                 self.write_result(state, insn, value);
             }
             Mnemonic::And => {
-                let value = self.operand(state, insn, 0).zip(self.operand(state, insn, 1)).and_then(|(a, mask)| {
-                    let mask = self.exprs.as_constant(mask)?;
-                    let mask = if bits < 64 { mask & ((1 << bits) - 1) } else { mask };
-                    Some(self.exprs.and(a, mask))
-                });
+                let value =
+                    self.operand(state, insn, 0).zip(self.operand(state, insn, 1)).and_then(|(a, mask)| {
+                        let mask = self.exprs.as_constant(mask)?;
+                        let mask = if bits < 64 { mask & ((1 << bits) - 1) } else { mask };
+                        Some(self.exprs.and(a, mask))
+                    });
                 state.compared = None;
                 self.write_result(state, insn, value);
             }
-            Mnemonic::Xor if raw.op1_kind() == OpKind::Register && raw.op0_register() == raw.op1_register() => {
+            Mnemonic::Xor
+                if raw.op1_kind() == OpKind::Register && raw.op0_register() == raw.op1_register() =>
+            {
                 let zero = self.exprs.constant(0);
                 state.compared = None;
                 self.write_result(state, insn, Some(zero));
@@ -764,9 +839,10 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
                 self.memory_changed(state, insn);
             }
             _ if is_conditional_move(insn) => {
-                let value = self.operand(state, insn, 0).zip(self.operand(state, insn, 1)).map(|(a, b)| {
-                    if a == b { a } else { self.exprs.intern(Expr::Select(a, b)) }
-                });
+                let value = self
+                    .operand(state, insn, 0)
+                    .zip(self.operand(state, insn, 1))
+                    .map(|(a, b)| if a == b { a } else { self.exprs.intern(Expr::Select(a, b)) });
                 self.write_result(state, insn, value);
             }
             _ => self.step_unknown(state, insn),
@@ -809,6 +885,43 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
     }
 }
 
+/// Learns from which way a branch went.
+fn refine(state: &mut State, kind: EdgeKind, condition: Option<ConditionCode>) {
+    let (Some(condition), Some((left, right, bits))) = (condition, state.compared) else { return };
+    let taken = match kind {
+        EdgeKind::Taken => true,
+        EdgeKind::FallThrough => false,
+        _ => return,
+    };
+    let high = match (condition, taken) {
+        (ConditionCode::a, false) | (ConditionCode::be, true) => Some(right),
+        (ConditionCode::ae, false) | (ConditionCode::b, true) => right.checked_sub(1),
+        (ConditionCode::e, true) | (ConditionCode::ne, false) => Some(right),
+        // A signed check bounds an index that some other check keeps from being negative.
+        (ConditionCode::g, false) | (ConditionCode::le, true) => positive(right, bits),
+        (ConditionCode::ge, false) | (ConditionCode::l, true) => {
+            positive(right, bits).and_then(|r| r.checked_sub(1))
+        }
+        _ => None,
+    };
+    if let Some(high) = high {
+        state.set_limit(left, high);
+    }
+}
+
+/// For each block, the edges into it.
+fn incoming_edges(flow: &Flowing<'_>) -> (Vec<u32>, Vec<u32>) {
+    let mut pairs: Vec<(u32, u32)> = Vec::new();
+    for (edge, index) in flow.edges.iter().zip(0..) {
+        if let Target::Block(to) = edge.to {
+            pairs.push((to.0, index));
+        }
+    }
+    pairs.sort_unstable();
+    let starts = (0..=flow.blocks.len() as u32).map(|b| pairs.partition_point(|p| p.0 < b) as u32).collect();
+    (starts, pairs.into_iter().map(|p| p.1).collect())
+}
+
 /// Distinguishes epochs begun by an instruction from those begun by a merge of paths.
 const INSN_EPOCH: u32 = 1 << 31;
 
@@ -830,19 +943,18 @@ fn is_conditional_move(insn: &Insn) -> bool {
 
 impl State {
     fn limit(&self, v: Val) -> Option<u64> {
-        self.limits.binary_search_by_key(&v, |l| l.0).ok().map(|i| self.limits[i].1)
+        self.limits.iter().rev().find(|l| l.0 == v).map(|l| l.1)
     }
 
     fn set_limit(&mut self, v: Val, high: u64) {
-        match self.limits.binary_search_by_key(&v, |l| l.0) {
-            Ok(i) => self.limits[i].1 = self.limits[i].1.min(high),
-            Err(_) if self.limits.len() >= MAX_LIMITS => {
-                // Values are numbered as they arise: the first is the oldest.
-                self.limits.remove(0);
-                self.set_limit(v, high);
-            }
-            Err(i) => self.limits.insert(i, (v, high)),
+        if let Some(known) = self.limits.iter_mut().find(|l| l.0 == v) {
+            known.1 = known.1.min(high);
+            return;
         }
+        if self.limits.len() >= MAX_LIMITS {
+            self.limits.remove(0);
+        }
+        self.limits.push((v, high));
     }
 
     /// All bounds proved by branches.

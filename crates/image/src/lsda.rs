@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gimli::DwEhPe;
 use relive_code::addr::{AddrRange, LinkAddr};
 
-use crate::cursor::{Cursor, FieldError};
+use crate::cursor::{Cursor, FieldError, FieldFault};
 
 /// The addresses that an LSDA is read against, because it does not name them itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +33,6 @@ pub struct Bases {
     pub function: LinkAddr,
     /// What `DW_EH_PE_datarel` pointers are relative to, if known: the global offset table.
     pub data: Option<LinkAddr>,
-    /// Where the next LSDA begins: the lowest LSDA pointer of any FDE that is higher than this
-    /// one's.
-    ///
-    /// Without it the call sites of a function that LLVM has split cannot be told from what
-    /// follows. Its parts have an LSDA each but share the tables of actions and types behind the
-    /// last one, and the length of every part's call site table reaches up to there, over the LSDAs
-    /// between.
-    pub next_lsda: Option<LinkAddr>,
 }
 
 /// The exception tables of one function.
@@ -274,43 +266,70 @@ impl Header {
             actions,
         })
     }
+
+    /// Whether the LSDA of another part of the same function begins at `at`, or behind the zeros
+    /// that align it to four bytes: one that names the same places in the same way.
+    ///
+    /// The parts of a split function always name the base of their landing pads; without it, four
+    /// bytes of a call site could pass for a header.
+    fn sibling_follows(&self, section: &[u8], at: usize, bases: Bases) -> bool {
+        if self.landing_pad_base_encoding.is_absent() {
+            return false;
+        }
+        let zeros = section[at..].iter().take(3).take_while(|&&byte| byte == 0).count();
+        (at..=at + zeros).any(|at| {
+            Self::read(section, at, bases).is_ok_and(|other| {
+                let places = |header: &Self| (header.landing_pad_base, header.types_meet, header.actions);
+                let ways = |header: &Self| {
+                    [header.landing_pad_base_encoding, header.type_encoding, header.call_site_encoding]
+                };
+                places(self) == places(&other) && ways(self) == ways(&other)
+            })
+        })
+    }
 }
 
+/// Reads call sites up to the end of their table, or to where the table of another part begins.
+///
+/// LLVM gives each part of a split function an LSDA of its own but lets them share the tables of
+/// actions and types behind the last one, and the length of every part's call site table reaches up
+/// to there, over the LSDAs between. Unwinders do not notice because they look no further than the
+/// instruction that threw.
 fn call_sites(section: &[u8], header: &Header, bases: Bases) -> Result<Vec<CallSite>, Error> {
-    // These are distances, so the encoding may say how wide they are but not what they are relative
-    // to.
+    let table = &section[..header.actions];
+    let mut cursor = Cursor::at(table, header.call_sites, "call site")?;
+    let mut sites = Vec::new();
+    while !cursor.is_empty() && !header.sibling_follows(section, cursor.position(), bases) {
+        let at = cursor.position();
+        sites.push(call_site(&mut cursor, header, bases.function).map_err(|error| match error {
+            Error::Field(FieldError { fault: FieldFault::CutShort, .. }) => {
+                Error::Stray { at, what: "the end of a call site" }
+            }
+            error => error,
+        })?);
+    }
+    Ok(sites)
+}
+
+fn call_site(cursor: &mut Cursor<'_>, header: &Header, function: LinkAddr) -> Result<CallSite, Error> {
+    // These are distances: the encoding may say how wide they are, not what they are relative to.
     let encoding = header.call_site_encoding;
     let wrong_encoding = Error::Encoding { at: header.call_site_encoding_at, table: "call sites", encoding };
     if encoding != encoding.format() {
         return Err(wrong_encoding);
     }
-    let next_lsda = bases.next_lsda.map(|next| next.since(bases.section));
-    let next_lsda = next_lsda.and_then(|next| usize::try_from(next).ok()).unwrap_or(usize::MAX);
-    let mut cursor = Cursor::at(section, header.call_sites, "call site")?;
-    let mut sites = Vec::new();
-    while cursor.position() < header.actions.min(next_lsda) {
-        let at = cursor.position();
-        let mut distance = |field| value(&mut cursor, encoding, field)?.ok_or(wrong_encoding);
-        let start = distance("start of a call site")?;
-        let length = distance("length of a call site")?;
-        let landing_pad = distance("landing pad")?;
-        let action = cursor.uleb("action of a call site")?;
-        if cursor.position() > next_lsda {
-            // Alignment of the next LSDA, too short for a call site.
-            break;
-        }
-        if cursor.position() > header.actions {
-            return Err(Error::Stray { at, what: "the end of a call site" });
-        }
-        sites.push(CallSite {
-            range: AddrRange::sized(bases.function.offset(start), length),
-            // Zero is none whatever it is relative to: all personality routines test the number
-            // before they add the base, and compilers put a `nop` before a landing pad at the base.
-            landing_pad: (landing_pad != 0).then(|| header.landing_pad_base.offset(landing_pad)),
-            action: action.checked_sub(1),
-        });
-    }
-    Ok(sites)
+    let mut distance = |field| value(cursor, encoding, field)?.ok_or(wrong_encoding);
+    let start = distance("start of a call site")?;
+    let length = distance("length of a call site")?;
+    let landing_pad = distance("landing pad")?;
+    let action = cursor.uleb("action of a call site")?;
+    Ok(CallSite {
+        range: AddrRange::sized(function.offset(start), length),
+        // Zero is none whatever it is relative to: all personality routines test the number before
+        // they add the base, and compilers put a `nop` before a landing pad at the base.
+        landing_pad: (landing_pad != 0).then(|| header.landing_pad_base.offset(landing_pad)),
+        action: action.checked_sub(1),
+    })
 }
 
 /// Follows all chains, each action once; also returns where the last one ends.
@@ -451,14 +470,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cursor::FieldFault;
 
-    const BASES: Bases = Bases {
-        section: LinkAddr(0x2000),
-        function: LinkAddr(0x1000),
-        data: Some(LinkAddr(0x8000)),
-        next_lsda: None,
-    };
+    const BASES: Bases =
+        Bases { section: LinkAddr(0x2000), function: LinkAddr(0x1000), data: Some(LinkAddr(0x8000)) };
 
     /// As GCC writes it for a destructor inside `try { f(); } catch (A&) {} catch (...) {}`.
     const GCC: [u8; 28] = [
@@ -588,25 +602,33 @@ mod tests {
 
     #[test]
     fn parts_of_a_split_function_share_their_actions() {
-        // As LLVM writes it: the first call site table is 13 bytes long and contains the second
-        // LSDA.
+        // As LLVM writes it: landing pads are relative to 0x3000, and the call site table of each
+        // part but the last contains the LSDAs of the following parts.
         let bytes = [
-            [0xff, 0xff, 0x01, 13].as_slice(),
+            [0x03, 0, 0x30, 0, 0, 0xff, 0x01, 28].as_slice(),
             &[0x02, 0x05, 0x20, 1],
-            &[0, 0, 0], // alignment
-            &[0xff, 0xff, 0x01, 2],
-            &[0, 0], // alignment
+            &[0x03, 0, 0x30, 0, 0, 0xff, 0x01, 16], // a part that cannot throw
+            &[0x03, 0, 0x30, 0, 0, 0xff, 0x01, 8],
+            &[0x00, 0x06, 0x00, 0],
+            &[0x06, 0x03, 0x20, 1],
             &[0, 0], // the action
         ]
         .concat();
-        let next_lsda = Some(LinkAddr(0x200b));
-        let first = parse(&bytes, LinkAddr(0x2000), Bases { next_lsda, ..BASES }).unwrap();
-        let landing_pad = Some(LinkAddr(0x1020));
-        assert_eq!(
-            first.call_sites,
-            [CallSite { range: range(0x1002, 0x1007), landing_pad, action: Some(0) }]
-        );
+        let landing_pad = Some(LinkAddr(0x3020));
+        let throws = |start, end| CallSite { range: range(start, end), landing_pad, action: Some(0) };
+        let first = parse(&bytes, LinkAddr(0x2000), BASES).unwrap();
+        assert_eq!(first.call_sites, [throws(0x1002, 0x1007)]);
         assert_eq!(first.actions[&0], Action { filter: 0, next: None });
+        let second = parse(&bytes, LinkAddr(0x200c), BASES).unwrap();
+        assert_eq!(second.call_sites, []);
+        let third = parse(&bytes, LinkAddr(0x2014), BASES).unwrap();
+        let goes_on = CallSite { range: range(0x1000, 0x1006), landing_pad: None, action: None };
+        assert_eq!(third.call_sites, [goes_on, throws(0x1006, 0x1009)]);
+
+        // The same with the second part aligned.
+        let aligned = [&bytes[..7], &[30], &bytes[8..12], &[0, 0], &bytes[12..]].concat();
+        let first = parse(&aligned, LinkAddr(0x2000), BASES).unwrap();
+        assert_eq!(first.call_sites, [throws(0x1002, 0x1007)]);
     }
 
     #[test]

@@ -49,8 +49,7 @@ type Rela64 = raw::Rela64<LittleEndian>;
 pub(crate) fn read_dynamic(elf: &Elf<'_>, complaints: &mut Vec<Complaint>) -> Vec<Relocation> {
     let mut found = Vec::new();
     for (table, size) in [(raw::DT_RELA, raw::DT_RELASZ), (raw::DT_JMPREL, raw::DT_PLTRELSZ)] {
-        let (Some(at), Some(len)) = (elf.dynamic_value(table), elf.dynamic_value(size))
-        else {
+        let (Some(at), Some(len)) = (elf.dynamic_value(table), elf.dynamic_value(size)) else {
             continue;
         };
         match elf.bytes_in(LinkAddr(at), len) {
@@ -61,9 +60,7 @@ pub(crate) fn read_dynamic(elf: &Elf<'_>, complaints: &mut Vec<Complaint>) -> Ve
             )),
         }
     }
-    if let (Some(at), Some(len)) =
-        (elf.dynamic_value(raw::DT_RELR), elf.dynamic_value(raw::DT_RELRSZ))
-    {
+    if let (Some(at), Some(len)) = (elf.dynamic_value(raw::DT_RELR), elf.dynamic_value(raw::DT_RELRSZ)) {
         match elf.bytes_in(LinkAddr(at), len) {
             Some(bytes) => read_relr(elf, bytes, &mut found),
             None => complaints.push(Complaint::new(

@@ -18,6 +18,7 @@ mod nets;
 mod order;
 mod place;
 mod route;
+mod simplex;
 
 /// Width and height of a box.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,7 +117,7 @@ fn draw(graph: &Graph) -> Layout {
     let layers = layers::assign(graph);
     let (mut grid, nets) = nets::weave(graph, &layers);
     order::reduce_crossings(graph, &mut grid, &nets);
-    let x = place::columns(&grid, &nets);
+    let x = place::columns(graph, &grid, &nets);
     route::run(graph, &grid, &nets, &x)
 }
 

@@ -137,7 +137,8 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             if mark & (START | COVERED) == COVERED {
                 self.problem(Reason::OverlappingInstructions, at);
             }
-            let Some(insn) = bytes.get(at.since(start) as usize..).and_then(|rest| Insn::decode(rest, at)) else {
+            let Some(insn) = bytes.get(at.since(start) as usize..).and_then(|rest| Insn::decode(rest, at))
+            else {
                 self.problem(Reason::Undecodable, at);
                 return;
             };
@@ -258,7 +259,10 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
                 match (mark & (START | COVERED) != 0, open) {
                     (false, None) => open = Some(offset as u64),
                     (true, Some(from)) => {
-                        holes.push(AddrRange::new(piece.range.start.offset(from), piece.range.start.offset(offset as u64)));
+                        holes.push(AddrRange::new(
+                            piece.range.start.offset(from),
+                            piece.range.start.offset(offset as u64),
+                        ));
                         open = None;
                     }
                     _ => {}

@@ -32,10 +32,13 @@ pub struct Outline {
 #[must_use]
 pub fn recover<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline) -> Cfg {
     let mut explorer = Explorer::new(surroundings, &outline.pieces);
-    if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize) {
+    if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize)
+    {
         explorer.problem(Reason::NotInFile, piece.start);
     }
-    for &at in outline.entries.iter().chain(outline.landing_pads.iter().map(|(_, pad)| pad)).chain(&outline.leaders) {
+    for &at in
+        outline.entries.iter().chain(outline.landing_pads.iter().map(|(_, pad)| pad)).chain(&outline.leaders)
+    {
         explorer.explore(at, true);
     }
     let mut jumps = resolve_jumps(&mut explorer, outline);
@@ -95,7 +98,11 @@ fn resolve_jumps<S: Surroundings + ?Sized>(explorer: &mut Explorer<'_, S>, outli
     }
 }
 
-fn resolve_once<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, outline: &Outline, known: &Jumps) -> Jumps {
+fn resolve_once<S: Surroundings + ?Sized>(
+    explorer: &Explorer<'_, S>,
+    outline: &Outline,
+    known: &Jumps,
+) -> Jumps {
     let cfg = assemble(explorer, outline, known);
     let surroundings = explorer.surroundings();
     let flow = Flowing { blocks: &cfg.blocks, edges: &cfg.edges, entries: &cfg.entries };
@@ -127,7 +134,11 @@ fn size(resolution: &Resolution) -> usize {
 }
 
 /// A computed goto whose table nobody can see: it leads to labels whose address is taken.
-fn labels<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, outline: &Outline, site: LinkAddr) -> Option<Resolution> {
+fn labels<S: Surroundings + ?Sized>(
+    explorer: &Explorer<'_, S>,
+    outline: &Outline,
+    site: LinkAddr,
+) -> Option<Resolution> {
     let mut targets: Vec<LinkAddr> = Vec::new();
     for piece in &outline.pieces {
         explorer.surroundings().labels(*piece, &mut |label| {
@@ -169,7 +180,8 @@ fn assemble<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, outline: &Outl
     cfg.edges.sort_unstable();
     cfg.edges.dedup();
     cfg.entries = outline.entries.iter().filter_map(|&at| cfg.block_starting(at)).collect();
-    let mut pads: Vec<BlockId> = outline.landing_pads.iter().filter_map(|&(_, at)| cfg.block_starting(at)).collect();
+    let mut pads: Vec<BlockId> =
+        outline.landing_pads.iter().filter_map(|&(_, at)| cfg.block_starting(at)).collect();
     pads.sort_unstable();
     pads.dedup();
     cfg.landing_pads = pads;

@@ -46,7 +46,11 @@ pub(super) fn explain_holes<S: Surroundings + ?Sized>(
             explorer.problem(Reason::UnexplainedBytes, start);
         }
     }
-    let gaps = explorer.holes().into_iter().flat_map(|hole| gaps_in(explorer.surroundings(), hole, &tables)).collect();
+    let gaps = explorer
+        .holes()
+        .into_iter()
+        .flat_map(|hole| gaps_in(explorer.surroundings(), hole, &tables))
+        .collect();
     (gaps, dead)
 }
 

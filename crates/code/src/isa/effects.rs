@@ -65,9 +65,15 @@ impl EffectsReader {
             // Without shadow stacks these are no-ops, whatever the decoder says.
             Mnemonic::Rdsspd | Mnemonic::Rdsspq => effects.kills = RegSet::EMPTY,
             Mnemonic::Syscall => {
-                for register in
-                    [Register::RAX, Register::RDI, Register::RSI, Register::RDX, Register::R10, Register::R8, Register::R9]
-                {
+                for register in [
+                    Register::RAX,
+                    Register::RDI,
+                    Register::RSI,
+                    Register::RDX,
+                    Register::R10,
+                    Register::R8,
+                    Register::R9,
+                ] {
                     effects.reads |= RegSet::holding(register);
                 }
                 effects.writes |= RegSet::holding(Register::RAX);
@@ -90,9 +96,14 @@ fn overwrites_fully(register: Register) -> bool {
 fn may_leave_flags_alone(insn: &Insn) -> bool {
     let raw = &insn.raw;
     match raw.mnemonic() {
-        Mnemonic::Shl | Mnemonic::Sal | Mnemonic::Shr | Mnemonic::Sar | Mnemonic::Rol | Mnemonic::Ror | Mnemonic::Rcl | Mnemonic::Rcr => {
-            raw.op1_kind() == OpKind::Register
-        }
+        Mnemonic::Shl
+        | Mnemonic::Sal
+        | Mnemonic::Shr
+        | Mnemonic::Sar
+        | Mnemonic::Rol
+        | Mnemonic::Ror
+        | Mnemonic::Rcl
+        | Mnemonic::Rcr => raw.op1_kind() == OpKind::Register,
         Mnemonic::Shld | Mnemonic::Shrd => raw.op2_kind() == OpKind::Register,
         Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq => has_repeat(insn),
         Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => has_repeat(insn),
@@ -123,7 +134,11 @@ mod tests {
     fn partial_writes_kill_nothing() {
         assert_eq!(effects(&[0xb0, 1]).kills, RegSet::EMPTY, "mov al,1");
         assert_eq!(show(effects(&[0xb8, 1, 0, 0, 0]).kills), "rax", "mov eax,1 clears the upper half");
-        assert_eq!(effects(&[0x0f, 0x28, 0xc1]).kills, RegSet::EMPTY, "movaps xmm0,xmm1 keeps the upper lanes");
+        assert_eq!(
+            effects(&[0x0f, 0x28, 0xc1]).kills,
+            RegSet::EMPTY,
+            "movaps xmm0,xmm1 keeps the upper lanes"
+        );
         assert_eq!(show(effects(&[0xc5, 0xf8, 0x28, 0xc1]).kills), "zmm0", "vmovaps clears them");
     }
 

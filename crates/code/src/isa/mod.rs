@@ -175,18 +175,19 @@ impl Insn {
         (has_memory && plain && !thread_local).then(|| LinkAddr(self.raw.memory_displacement64()))
     }
 
-    /// Every number in the instruction that could be an address: memory displacements and immediates
-    /// of four or eight bytes.
-    pub fn address_constants(&self) -> impl Iterator<Item = LinkAddr> + use<'_> {
-        let displacement = (0..self.raw.op_count()).any(|i| self.raw.op_kind(i) == OpKind::Memory).then(|| {
-            if self.raw.is_ip_rel_memory_operand() {
-                self.raw.ip_rel_memory_address()
-            } else {
-                self.raw.memory_displacement64()
+    /// Every number in the instruction that could be an address: what a memory operand relative to the
+    /// instruction names and, if the code is `absolute`, displacements and immediates of four bytes and more.
+    pub fn address_constants(&self, absolute: bool) -> impl Iterator<Item = LinkAddr> + use<'_> {
+        let has_memory = (0..self.raw.op_count()).any(|i| self.raw.op_kind(i) == OpKind::Memory);
+        let displacement = match (has_memory, self.raw.is_ip_rel_memory_operand()) {
+            (true, true) => Some(self.raw.ip_rel_memory_address()),
+            (true, false) if absolute => Some(self.raw.memory_displacement64()),
+            _ => None,
+        };
+        let immediates = (0..self.raw.op_count()).filter_map(move |i| match self.raw.op_kind(i) {
+            OpKind::Immediate32 | OpKind::Immediate64 | OpKind::Immediate32to64 if absolute => {
+                Some(self.raw.immediate(i))
             }
-        });
-        let immediates = (0..self.raw.op_count()).filter_map(|i| match self.raw.op_kind(i) {
-            OpKind::Immediate32 | OpKind::Immediate64 | OpKind::Immediate32to64 => Some(self.raw.immediate(i)),
             _ => None,
         });
         displacement.into_iter().chain(immediates).map(LinkAddr)

@@ -9,7 +9,8 @@ use iced_x86::{Register, RflagsBits};
 pub struct Gpr(u8);
 
 const GPR_NAMES: [&str; 16] = [
-    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+    "r15",
 ];
 
 impl Gpr {
@@ -132,7 +133,10 @@ impl RegSet {
 
     /// The flags among the bits of the decoder's flag mask.
     pub(crate) fn from_flag_bits(bits: u32) -> Self {
-        FLAGS.iter().filter(|(_, bit, _)| bits & bit != 0).fold(Self::EMPTY, |set, (flag, ..)| set | Self::flag(*flag))
+        FLAGS
+            .iter()
+            .filter(|(_, bit, _)| bits & bit != 0)
+            .fold(Self::EMPTY, |set, (flag, ..)| set | Self::flag(*flag))
     }
 
     /// Whether nothing is in it.

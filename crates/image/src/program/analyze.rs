@@ -146,8 +146,9 @@ impl<'a, 'd> Analysis<'a, 'd> {
         for round in 0..MAX_ROUNDS {
             self.refresh_world();
             let world = &self.world;
-            let stale: Vec<usize> =
-                (0..self.functions.len()).filter(|&i| self.functions[i].stale && !self.functions[i].absorbed).collect();
+            let stale: Vec<usize> = (0..self.functions.len())
+                .filter(|&i| self.functions[i].stale && !self.functions[i].absorbed)
+                .collect();
             if stale.is_empty() {
                 return;
             }
@@ -209,7 +210,9 @@ impl<'a, 'd> Analysis<'a, 'd> {
             }
         }
         let is_new = |at: &LinkAddr| {
-            image.elf.is_text(*at) && image.stub_holding(*at).is_none() && self.world.starts.binary_search(at).is_err()
+            image.elf.is_text(*at)
+                && image.stub_holding(*at).is_none()
+                && self.world.starts.binary_search(at).is_err()
         };
         let mut called: Vec<LinkAddr> = called.into_iter().filter(is_new).collect();
         let mut jumped: Vec<LinkAddr> = jumped.into_iter().filter(is_new).collect();
@@ -217,7 +220,10 @@ impl<'a, 'd> Analysis<'a, 'd> {
         jumped.sort_unstable();
         for target in called {
             match self.holding(target) {
-                Some(owner) if !self.functions[owner].outline.open_ended || self.functions[owner].cfg.block_holding(target).is_some() => {
+                Some(owner)
+                    if !self.functions[owner].outline.open_ended
+                        || self.functions[owner].cfg.block_holding(target).is_some() =>
+                {
                     self.functions[owner].add_entry(target);
                 }
                 _ => self.add_found(target, Provenance::DataFlow),
@@ -258,7 +264,11 @@ impl<'a, 'd> Analysis<'a, 'd> {
         let returns = noreturn::returning(&self.functions, &self.world.noreturn);
         let mut fresh = HashSet::new();
         for (function, returns) in self.functions.iter().zip(returns) {
-            if !returns && !function.absorbed && !function.stale && !self.world.noreturn.contains(&function.entry()) {
+            if !returns
+                && !function.absorbed
+                && !function.stale
+                && !self.world.noreturn.contains(&function.entry())
+            {
                 fresh.insert(function.entry());
             }
         }

@@ -45,9 +45,9 @@ pub(super) fn candidates(
         if plts.iter().any(|p| p.overlaps(&hole)) {
             continue;
         }
-        let labels = references.code_in(hole);
-        found.extend(labels.iter().map(|&at| (at, Provenance::Heuristic)));
         let Some(start) = behind_fill(image, hole) else { continue };
+        let labels = references.code_in(AddrRange::new(start, hole.end));
+        found.extend(labels.iter().map(|&at| (at, Provenance::Heuristic)));
         if data.iter().any(|d| d.contains(start)) || labels.contains(&start) {
             continue;
         }
@@ -97,13 +97,19 @@ pub(super) fn stretches(image: &Image<'_>, index: &[(AddrRange, usize)], data: &
     for hole in free(image, index) {
         let mut at = hole.start;
         while at < hole.end {
-            let known = |ranges: &[AddrRange]| ranges.iter().find(|r| r.contains(at)).map(|r| r.end.min(hole.end));
+            let known =
+                |ranges: &[AddrRange]| ranges.iter().find(|r| r.contains(at)).map(|r| r.end.min(hole.end));
             let (end, kind) = if let Some(end) = known(&plts) {
                 (end, StretchKind::Stubs)
             } else if let Some(end) = known(data) {
                 (end, StretchKind::Data)
             } else {
-                let next = plts.iter().chain(data).filter(|r| r.start > at && r.start < hole.end).map(|r| r.start).min();
+                let next = plts
+                    .iter()
+                    .chain(data)
+                    .filter(|r| r.start > at && r.start < hole.end)
+                    .map(|r| r.start)
+                    .min();
                 let rest = AddrRange::new(at, next.unwrap_or(hole.end));
                 match behind_fill(image, rest) {
                     None => (rest.end, StretchKind::Padding),

@@ -171,6 +171,11 @@ impl<'d> Program<'d> {
     /// Bytes between blocks, inside functions, of one kind.
     #[must_use]
     pub fn gap_bytes(&self, kind: GapKind) -> u64 {
-        self.functions.iter().flat_map(|f| &f.cfg.gaps).filter(|g| g.kind == kind).map(|g| g.range.len()).sum()
+        self.functions
+            .iter()
+            .flat_map(|f| &f.cfg.gaps)
+            .filter(|g| g.kind == kind)
+            .map(|g| g.range.len())
+            .sum()
     }
 }

@@ -49,8 +49,7 @@ const NEVER_RETURN: &[&str] = &[
 /// Whether a function of that name never returns, wherever it is defined.
 pub(super) fn never_returns(name: &str) -> bool {
     // libstdc++ throws through functions of its own: std::__throw_bad_alloc() and the like.
-    NEVER_RETURN.binary_search(&name).is_ok()
-        || name.starts_with("_ZSt") && name.contains("__throw_")
+    NEVER_RETURN.binary_search(&name).is_ok() || name.starts_with("_ZSt") && name.contains("__throw_")
 }
 
 /// Imports that never return: the slots they are called through, and their stubs.
@@ -71,8 +70,11 @@ pub(super) fn of_imports(image: &Image<'_>) -> (HashSet<LinkAddr>, HashSet<LinkA
 /// Which functions can come back: those with a return or a jump to somewhere unknown, and those that
 /// end in a tail call of one that can. The least set that satisfies this.
 pub(super) fn returning(functions: &[Working<'_>], stubs_noreturn: &HashSet<LinkAddr>) -> Vec<bool> {
-    let index: HashMap<LinkAddr, usize> =
-        functions.iter().enumerate().flat_map(|(i, f)| f.outline.entries.iter().map(move |&e| (e, i))).collect();
+    let index: HashMap<LinkAddr, usize> = functions
+        .iter()
+        .enumerate()
+        .flat_map(|(i, f)| f.outline.entries.iter().map(move |&e| (e, i)))
+        .collect();
     let mut returns = vec![false; functions.len()];
     let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
     let mut work = Vec::new();

@@ -72,14 +72,22 @@ pub(super) fn absorb(functions: &mut [Working<'_>], index: &[(AddrRange, usize)]
         }
     }
     for (from, into, at) in middles {
-        if !gone.contains(&from) && !gone.contains(&into) && !joined.iter().any(|&(p, o)| (p, o) == (from, into) || (p, o) == (into, from)) {
+        if !gone.contains(&from)
+            && !gone.contains(&into)
+            && !joined.iter().any(|&(p, o)| (p, o) == (from, into) || (p, o) == (into, from))
+        {
             functions[into].add_entry(at);
         }
     }
 }
 
 /// Whether a function is rather a piece of another one.
-fn is_piece(candidate: &Working<'_>, jumps: &Jumps, called: &HashSet<LinkAddr>, references: &References) -> bool {
+fn is_piece(
+    candidate: &Working<'_>,
+    jumps: &Jumps,
+    called: &HashSet<LinkAddr>,
+    references: &References,
+) -> bool {
     if called.contains(&candidate.entry()) {
         return false;
     }

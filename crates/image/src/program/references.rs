@@ -3,6 +3,7 @@
 //! The sweep decodes straight through, so it may misread data among code. That is good enough for what
 //! it is used for: fences behind which no table reaches, and labels whose address is taken.
 
+use crate::elf::Kind;
 use crate::image::Image;
 use crate::relocations::Filled;
 use rayon::prelude::*;
@@ -42,7 +43,8 @@ pub(super) fn collect(image: &Image<'_>, known_starts: &[LinkAddr]) -> Reference
         }
     }
     all.extend(image.link_references.iter().filter(|r| !r.relative).map(|r| r.to));
-    let data_symbols = image.symbols.iter().chain(&image.dynamic_symbols).filter(|s| s.defined && !s.is_function());
+    let data_symbols =
+        image.symbols.iter().chain(&image.dynamic_symbols).filter(|s| s.defined && !s.is_function());
     all.extend(data_symbols.map(|s| s.addr));
     all.par_sort_unstable();
     all.dedup();
@@ -53,12 +55,16 @@ pub(super) fn collect(image: &Image<'_>, known_starts: &[LinkAddr]) -> Reference
 fn sweep(image: &Image<'_>, chunk: AddrRange) -> Vec<LinkAddr> {
     let bytes = image.elf.bytes_in(chunk.start, chunk.len()).unwrap_or(&[]);
     let mut found = Vec::new();
+    // Code that can be loaded anywhere has no absolute addresses in it.
+    let absolute = image.elf.kind == Kind::Executable;
     let mut at = chunk.start;
     while at < chunk.end {
         let rest = &bytes[(at.since(chunk.start) as usize).min(bytes.len())..];
         for insn in Decode::new(rest, at) {
             at = insn.next_addr();
-            found.extend(insn.address_constants().filter(|&to| image.elf.segment_holding(to).is_some()));
+            found.extend(
+                insn.address_constants(absolute).filter(|&to| image.elf.segment_holding(to).is_some()),
+            );
         }
         // Stumble on behind what does not decode.
         at = at.offset(1);

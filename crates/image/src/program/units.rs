@@ -58,11 +58,13 @@ pub(super) struct Units<'d> {
 pub(super) fn collect<'d>(image: &Image<'d>) -> Units<'d> {
     let mut claims: BTreeMap<LinkAddr, Claims<'d>> = BTreeMap::new();
     let elf = &image.elf;
-    let plts: Vec<AddrRange> = elf.sections.iter().filter(|s| is_plt_section(&s.name)).map(|s| s.range).collect();
+    let plts: Vec<AddrRange> =
+        elf.sections.iter().filter(|s| is_plt_section(&s.name)).map(|s| s.range).collect();
     let is_code = |at: LinkAddr| elf.is_text(at) && !plts.iter().any(|r| r.contains(at));
     let mut data = Vec::new();
 
-    for symbol in image.symbols.iter().chain(&image.dynamic_symbols).filter(|s| s.defined && is_code(s.addr)) {
+    for symbol in image.symbols.iter().chain(&image.dynamic_symbols).filter(|s| s.defined && is_code(s.addr))
+    {
         match symbol.kind {
             SymbolKind::Function | SymbolKind::Resolver => claim_symbol(&mut claims, symbol),
             SymbolKind::Object if symbol.size > 0 => data.push(AddrRange::sized(symbol.addr, symbol.size)),
@@ -156,7 +158,8 @@ fn settle<'d>(
         claim.names.sort_by_key(|(global, name)| (!*global, name.starts_with('_')));
         let names = claim.names.into_iter().map(|(_, name)| name);
         if let Some(outer) = units.last_mut().filter(|u| u.range.contains(start)) {
-            let symbols_say = outer.vouchers.has(Provenance::Symbol) || outer.vouchers.has(Provenance::DynamicSymbol);
+            let symbols_say =
+                outer.vouchers.has(Provenance::Symbol) || outer.vouchers.has(Provenance::DynamicSymbol);
             if symbols_say && outer.sized {
                 // Inside a function of stated size: another way in.
                 outer.more_entries.push(start);
@@ -166,7 +169,8 @@ fn settle<'d>(
             }
             outer.range.end = start;
         }
-        let end = claim.ends.iter().map(|e| e.1).max().map(|end| end.min(text_end)).filter(|&end| end > start);
+        let end =
+            claim.ends.iter().map(|e| e.1).max().map(|end| end.min(text_end)).filter(|&end| end > start);
         units.push(Unit {
             range: AddrRange::new(start, end.unwrap_or(next)),
             names: names.collect(),
@@ -212,7 +216,8 @@ fn add_labels<'d>(image: &Image<'d>, units: &mut Units<'d>, is_code: &dyn Fn(Lin
     added.sort();
     added.dedup_by_key(|(at, _)| *at);
     for (at, name) in added {
-        insert(&mut units.units, &image.elf, at, Vouchers::one(Provenance::Symbol)).map(|unit| unit.names.push(name));
+        insert(&mut units.units, &image.elf, at, Vouchers::one(Provenance::Symbol))
+            .map(|unit| unit.names.push(name));
     }
 }
 
@@ -235,7 +240,14 @@ pub(super) fn insert<'a, 'd>(
     }
     units.insert(
         index,
-        Unit { range: AddrRange::new(at, end), names: Vec::new(), vouchers, sized: false, fragment: false, more_entries: Vec::new() },
+        Unit {
+            range: AddrRange::new(at, end),
+            names: Vec::new(),
+            vouchers,
+            sized: false,
+            fragment: false,
+            more_entries: Vec::new(),
+        },
     );
     Some(&mut units[index])
 }

@@ -34,7 +34,8 @@ impl Surroundings for World<'_, '_> {
     }
 
     fn is_function_start(&self, at: LinkAddr) -> bool {
-        self.starts.binary_search(&at).is_ok() || self.image.stub_holding(at).is_some_and(|s| s.range.start == at)
+        self.starts.binary_search(&at).is_ok()
+            || self.image.stub_holding(at).is_some_and(|s| s.range.start == at)
     }
 
     fn is_code(&self, at: LinkAddr) -> bool {

@@ -1,6 +1,7 @@
 //! The row of every box, and the links that go back up.
 
 use super::Graph;
+use super::simplex::{self, Spring};
 
 /// The result: every link that is not `back` leads to a deeper layer.
 pub(super) struct Layers {
@@ -10,13 +11,13 @@ pub(super) struct Layers {
     pub(super) back: Vec<bool>,
 }
 
-/// Puts every box as high as its predecessors allow, and what follows a loop below all of the loop.
+/// Keeps links short, and puts what follows a loop below all of the loop.
 pub(super) fn assign(graph: &Graph) -> Layers {
     let walk = Walk::depth_first(graph);
     let loops = find_loops(graph, &walk);
     // In a graph whose loops have several entries, the wish that exits lie below their loop may contradict itself.
-    let layer = longest_paths(graph, &walk, &loops)
-        .or_else(|| longest_paths(graph, &walk, &[]))
+    let layer = shortest(graph, &walk, &loops)
+        .or_else(|| shortest(graph, &walk, &[]))
         .unwrap_or_else(|| vec![0; graph.sizes.len()]);
     Layers { layer: without_gaps(layer), back: walk.back }
 }
@@ -142,58 +143,55 @@ fn find_loops(graph: &Graph, walk: &Walk) -> Vec<Loop> {
     loops
 }
 
-/// Layers by longest path from the top. `None` if the wishes of the `loops` contradict one another.
+/// Layers with the least sum of the lengths of all links. `None` if the wishes of the `loops` contradict one another.
 ///
-/// Each loop becomes one more vertex between its members and its exits, so that the number of constraints is the sum
+/// Each loop becomes one more point between its members and its exits, so that the number of constraints is the sum
 /// of the two and not their product.
-fn longest_paths(graph: &Graph, walk: &Walk, loops: &[Loop]) -> Option<Vec<usize>> {
+fn shortest(graph: &Graph, walk: &Walk, loops: &[Loop]) -> Option<Vec<usize>> {
     let boxes = graph.sizes.len();
-    let count = boxes + loops.len();
-    let mut below: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
-    let mut above = vec![0_usize; count];
-    let mut constrain = |from: usize, to: usize, distance: usize| {
-        below[from].push((to, distance));
-        above[to] += 1;
-    };
-    for (link, &back) in graph.links.iter().zip(&walk.back) {
-        if !back {
-            constrain(link.from, link.to, 1);
-        }
-    }
+    let forward = graph.links.iter().zip(&walk.back).filter(|&(_, &back)| !back);
+    let mut springs: Vec<Spring> =
+        forward.map(|(link, _)| Spring { tail: link.from, head: link.to, length: 1, weight: 1 }).collect();
     for (index, each) in loops.iter().enumerate() {
-        each.members.iter().for_each(|&member| constrain(member, boxes + index, 0));
-        each.exits.iter().for_each(|&exit| constrain(boxes + index, exit, 1));
+        let end = boxes + index;
+        springs.extend(each.members.iter().map(|&tail| Spring { tail, head: end, length: 0, weight: 0 }));
+        springs.extend(each.exits.iter().map(|&head| Spring { tail: end, head, length: 1, weight: 0 }));
     }
+    let mut layer = longest_paths(boxes + loops.len(), &springs)?;
+    // Nothing above the entries, and they in one line.
+    if let Some(&first) = graph.entries.first() {
+        let least = |tail, head| Spring { tail, head, length: 0, weight: 0 };
+        springs.extend((0..boxes).filter(|&node| node != first).map(|node| least(first, node)));
+        springs.extend(graph.entries[1..].iter().map(|&other| least(other, first)));
+    }
+    simplex::minimise(&springs, &mut layer);
+    layer.truncate(boxes);
+    let top = layer.iter().min().copied().unwrap_or(0);
+    Some(layer.into_iter().map(|layer| usize::try_from(layer - top).unwrap_or(0)).collect())
+}
 
-    let entering = above.clone();
-    let mut layer = vec![0; count];
-    let mut sorted: Vec<usize> = (0..count).filter(|&node| above[node] == 0).collect();
+/// The least numbers that satisfy the springs; `None` if there are none.
+fn longest_paths(count: usize, springs: &[Spring]) -> Option<Vec<i64>> {
+    let mut after = vec![Vec::new(); count];
+    let mut waiting = vec![0_usize; count];
+    for spring in springs {
+        after[spring.tail].push((spring.head, spring.length));
+        waiting[spring.head] += 1;
+    }
+    let mut found = vec![0; count];
+    let mut sorted: Vec<usize> = (0..count).filter(|&point| waiting[point] == 0).collect();
     let mut next = 0;
-    while let Some(&node) = sorted.get(next) {
+    while let Some(&point) = sorted.get(next) {
         next += 1;
-        for &(to, distance) in &below[node] {
-            layer[to] = layer[to].max(layer[node] + distance);
-            above[to] -= 1;
-            if above[to] == 0 {
-                sorted.push(to);
+        for &(head, length) in &after[point] {
+            found[head] = found[head].max(found[point] + length);
+            waiting[head] -= 1;
+            if waiting[head] == 0 {
+                sorted.push(head);
             }
         }
     }
-    if sorted.len() < count {
-        return None;
-    }
-
-    // A box with more links below it than above it shortens them by moving down.
-    for &node in sorted.iter().rev().filter(|&&node| node < boxes && !graph.entries.contains(&node)) {
-        let lowest = below[node].iter().map(|&(to, distance)| layer[to] - distance).min();
-        if let Some(lowest) = lowest
-            && below[node].len() > entering[node]
-        {
-            layer[node] = layer[node].max(lowest);
-        }
-    }
-    layer.truncate(boxes);
-    Some(layer)
+    (sorted.len() == count).then_some(found)
 }
 
 /// The same layers with the empty ones left out.

@@ -9,14 +9,13 @@
 use super::Graph;
 use super::nets::{End, Grid, Net};
 
-/// Down-and-up sweeps without improvement after which to stop.
-const PATIENCE: usize = 4;
-/// Down-and-up sweeps at most.
+/// Sweeps at most, and how many may bring nothing before they end.
 const SWEEPS: usize = 24;
-/// Above this many ties no neighbours are swapped, above the second there is not even a sweep: both would take longer
-/// than a second.
-const TIES_TO_SWAP: usize = 60_000;
-const TIES_TO_SWEEP: usize = 600_000;
+const PATIENCE: usize = 4;
+/// Above so many ties no neighbours are swapped, and above so many there are no sweeps either: either would take
+/// longer than about a second.
+const TIES_TO_SWAP: usize = 50_000;
+const TIES_TO_SWEEP: usize = 150_000;
 
 /// Reorders the rows of `grid`.
 pub(super) fn reduce_crossings(graph: &Graph, grid: &mut Grid, nets: &[Net]) {
@@ -173,14 +172,22 @@ impl<'a> Order<'a> {
     }
 
     /// Swaps neighbours wherever that saves crossings, until nothing is gained any more.
+    ///
+    /// In the first two rounds, to the right and to the left, also where it makes no difference: a line in the wrong
+    /// place must pass many others and gains nothing before the last one. On a real function of 111 blocks this left
+    /// 59 crossings of 165.
     fn swap_neighbours(&mut self) {
         const ROUNDS: usize = 8;
-        for _ in 0..ROUNDS {
-            let mut gained = false;
+        const LENIENT: usize = 2;
+        for round in 0..ROUNDS {
+            let lenient = round < LENIENT;
+            let mut gained = lenient;
             for row in 0..self.rows.len() {
-                for right in 1..self.rows[row].len() {
+                let length = self.rows[row].len();
+                for step in 1..length {
+                    let right = if round % 2 == 0 { step } else { length - step };
                     let (a, b) = (self.rows[row][right - 1], self.rows[row][right]);
-                    if self.crossings_between(b, a) < self.crossings_between(a, b) {
+                    if self.crossings_between(b, a) < self.crossings_between(a, b) + usize::from(lenient) {
                         self.rows[row].swap(right - 1, right);
                         self.at.swap(a, b);
                         gained = true;

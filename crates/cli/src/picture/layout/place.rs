@@ -6,7 +6,9 @@
 //! As in dagre, blocks are placed by longest paths over the graph of blocks: the class-wise compaction of the paper
 //! is wrong for boxes of different widths (erratum by Brandes, Walter and Zink, 2020).
 
+use super::Graph;
 use super::nets::{Grid, Kind, Net};
+use super::simplex::{self, Spring};
 use std::collections::HashSet;
 
 /// Room between two boxes, between a box and a line, and between two lines.
@@ -15,7 +17,7 @@ const LINE_GAP: f64 = 12.0;
 const LANE_GAP: f64 = 2.0;
 
 /// Finds x for all slots; neighbours never overlap.
-pub(super) fn columns(grid: &Grid, nets: &[Net]) -> Vec<f64> {
+pub(super) fn columns(graph: &Graph, grid: &Grid, nets: &[Net]) -> Vec<f64> {
     let conflicts = conflicts(grid);
     let mut found: Vec<Vec<f64>> = Vec::new();
     for upwards in [true, false] {
@@ -38,7 +40,7 @@ pub(super) fn columns(grid: &Grid, nets: &[Net]) -> Vec<f64> {
             ((of_slot[1] + of_slot[2]) / 2.0).floor()
         })
         .collect();
-    draw_loops_close(grid, nets, &mut x);
+    shorten(graph, grid, nets, &mut x);
     x
 }
 
@@ -193,25 +195,68 @@ fn align_to_narrowest(grid: &Grid, found: &mut [Vec<f64>]) {
     }
 }
 
-/// Nothing ties the lane of a loop to a column, so it floats: move it as close to its loop as its neighbours allow.
-fn draw_loops_close(grid: &Grid, nets: &[Net], x: &mut [f64]) {
-    let at = grid.places();
-    for net in nets.iter().filter(|net| net.back) {
-        let (mut low, mut high) = (f64::MIN, f64::MAX);
-        for &lane in &net.lanes {
-            let row = &grid.rows[grid.slots[lane].row];
-            let place = at[lane];
-            if place > 0 {
-                let left = row[place - 1];
-                low = low.max(x[left] + distance(grid, left, lane));
-            }
-            if let Some(&right) = row.get(place + 1) {
-                high = high.min(x[right] - distance(grid, lane, right));
+/// Springs above which shortening takes too long for what it brings.
+const MANY_SPRINGS: usize = 60_000;
+
+/// Moves slots closer to what they are tied to, by network simplex. Lanes that are straight already stay so, as they
+/// become a single point; this also keeps the problem small.
+fn shorten(graph: &Graph, grid: &Grid, nets: &[Net], x: &mut [f64]) {
+    let mut point = vec![usize::MAX; grid.slots.len()];
+    let mut start = Vec::new();
+    for slot in grid.rows.iter().flatten().copied() {
+        let above = lane_among(grid, slot, &grid.slots[slot].up).filter(|&above| x[above] == x[slot]);
+        point[slot] = above.map_or(start.len(), |above| point[above]);
+        if above.is_none() {
+            start.push(x[slot] as i64);
+        }
+    }
+
+    // Of the distances that two points keep in several rows the largest counts.
+    let mut springs = Vec::new();
+    for pair in grid.rows.iter().flat_map(|row| row.windows(2)) {
+        let length = distance(grid, pair[0], pair[1]) as i64;
+        springs.push(Spring { tail: point[pair[0]], head: point[pair[1]], length, weight: 0 });
+    }
+    springs.sort_by_key(|spring| (spring.tail, spring.head, -spring.length));
+    springs.dedup_by_key(|spring| (spring.tail, spring.head));
+
+    let mut pull = |a: usize, b: usize, weight: i64| {
+        let (a, b) = (point[a], point[b]);
+        if a != b {
+            // A point to the left of both, pulled by both: it costs as much as they are apart.
+            let left = start.len();
+            start.push(start[a].min(start[b]));
+            springs.push(Spring { tail: left, head: a, length: 0, weight });
+            springs.push(Spring { tail: left, head: b, length: 0, weight });
+        }
+    };
+    for (upper, slot) in grid.slots.iter().enumerate() {
+        for &lower in &slot.down {
+            pull(upper, lower, stiffness(slot.kind, grid.slots[lower].kind));
+        }
+    }
+    // A net that turns back is drawn close to its ends.
+    for net in nets.iter().filter(|net| net.back && !net.is_direct()) {
+        pull(net.lanes[0], net.to, 1);
+        for from in net.links.iter().map(|&link| graph.links[link].from) {
+            if let Some(lane) = net.lane(grid.slots[from].row) {
+                pull(lane, from, 1);
             }
         }
-        if low <= high {
-            let close = x[net.to].max(low).min(high);
-            net.lanes.iter().for_each(|&lane| x[lane] = close);
+    }
+    if springs.len() <= MANY_SPRINGS {
+        simplex::minimise(&springs, &mut start);
+        for (x, &point) in x.iter_mut().zip(&point) {
+            *x = start[point] as f64;
         }
+    }
+}
+
+/// How much it matters that a line is straight: a bend in a long line is worse than one near a box (weights of dot).
+const fn stiffness(upper: Kind, lower: Kind) -> i64 {
+    match (upper, lower) {
+        (Kind::Box, Kind::Box) => 1,
+        (Kind::Lane, Kind::Lane) => 8,
+        _ => 2,
     }
 }

@@ -121,6 +121,21 @@ fn middle(net: &Net, leave: &[f64]) -> f64 {
     all[all.len() / 2]
 }
 
+/// Lines that share what is left of their wishes after subtracting the gaps.
+struct Pool {
+    mean: f64,
+    weight: f64,
+    size: usize,
+}
+
+impl Pool {
+    fn merged(&self, other: &Self) -> Self {
+        let weight = self.weight + other.weight;
+        let mean = (self.mean * self.weight + other.mean * other.weight) / weight;
+        Self { mean, weight, size: self.size + other.size }
+    }
+}
+
 /// Places lines at the edge of a box, apart from one another and as close as can be to where they wish to be.
 ///
 /// With the gaps subtracted this is a regression to an ascending sequence, solved by pooling adjacent violators.
@@ -135,23 +150,23 @@ fn spread(mut wishes: Vec<Wish>, centre: f64, half: f64) -> Vec<(usize, f64)> {
     let high = low + usable - wanted;
 
     let mut offset = 0.0;
-    let mut pools: Vec<(f64, usize)> = Vec::new();
+    let mut pools: Vec<Pool> = Vec::new();
     let mut offsets = Vec::with_capacity(wishes.len());
     for wish in &wishes {
-        // A line that cannot be straight leaves half-way between the middle and the corner.
+        // A line that cannot be straight leaves half-way between the middle and the corner, a single one in the middle,
+        // and makes way for those that can.
+        let aside = if but_last.is_empty() { 0.0 } else { half / 2.0 };
         let straight = (wish.x - centre).abs() <= usable / 2.0;
-        let goal = if straight { wish.x } else { centre + (wish.x - centre).signum() * half / 2.0 };
-        pools.push((goal - offset, 1));
-        while let [.., (a, n), (b, m)] = pools[..]
-            && a >= b
-        {
-            pools.truncate(pools.len() - 2);
-            pools.push(((a * n as f64 + b * m as f64) / (n + m) as f64, n + m));
+        let goal = if straight { wish.x } else { centre + (wish.x - centre).signum() * aside };
+        let mut pool = Pool { mean: goal - offset, weight: if straight { 1000.0 } else { 1.0 }, size: 1 };
+        while let Some(before) = pools.pop_if(|before| before.mean >= pool.mean) {
+            pool = before.merged(&pool);
         }
+        pools.push(pool);
         offsets.push(offset);
         offset += (PORT_GAP + wish.room) * scale;
     }
-    let fitted = pools.iter().flat_map(|&(mean, size)| std::iter::repeat_n(mean.min(high).max(low), size));
+    let fitted = pools.iter().flat_map(|pool| std::iter::repeat_n(pool.mean.min(high).max(low), pool.size));
     fitted.zip(offsets).zip(wishes).map(|((x, offset), wish)| (wish.index, (x + offset).round())).collect()
 }
 
