@@ -26,7 +26,9 @@ fn function(mapped: &MappedFunction, named: &NamedAddresses, listing: &Listing) 
     // An empty block is no place: it shares its address with the next one, or with the next function.
     let blocks: Vec<&MappedBlock> = mapped.ranges.iter().flatten().filter(|block| block.size > 0).collect();
     let starts: BTreeSet<u64> = blocks.iter().map(|block| block.address).collect();
-    let pads: BTreeSet<u64> = blocks.iter().filter(|b| b.is_landing_pad).map(|b| b.address).collect();
+    // A landing pad that needs no code of its own is an empty block: exceptions still land there.
+    let pads: BTreeSet<u64> =
+        mapped.ranges.iter().flatten().filter(|b| b.is_landing_pad).map(|b| b.address).collect();
     let dead_ends: BTreeSet<u64> =
         mapped.ranges.iter().flatten().filter(|b| !b.can_fall_through).map(|b| b.address + b.size).collect();
     // A block in front of its own landing pad is marked as falling through even if its call never returns.

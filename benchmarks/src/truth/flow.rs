@@ -22,7 +22,8 @@ pub(crate) fn edges(listing: &Listing, pieces: &[Range<u64>], known: &Knowledge)
         for instruction in listing.range(piece.clone()) {
             let (from, next) = (instruction.address, instruction.end());
             let padding = matches!(instruction.flow, Flow::Nop | Flow::Trap);
-            live |= known.starts.contains(&from) || !padding;
+            // gcc leaves labels nobody uses in front of padding: they do not make it code.
+            live |= !padding;
             if !live {
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::{mem, slice};
 
 /// A fixed directed graph over nodes `0..len`, with successors and predecessors at hand.
 ///
@@ -74,6 +75,33 @@ impl Graph {
     #[must_use]
     pub fn predecessors(&self, node: u32) -> &[u32] {
         self.predecessors.row(node)
+    }
+
+    /// Every node, behind its successors unless the edge closes a cycle: the order in which a backward
+    /// analysis settles fastest, and from the back, a forward one. Lower nodes are started from first.
+    #[must_use]
+    pub fn postorder(&self) -> Vec<u32> {
+        let mut order = Vec::with_capacity(self.len());
+        let mut seen = vec![false; self.len()];
+        let mut path: Vec<(u32, slice::Iter<'_, u32>)> = Vec::new();
+        for root in 0..self.len() as u32 {
+            if !mem::replace(&mut seen[root as usize], true) {
+                path.push((root, self.successors(root).iter()));
+            }
+            while let Some((node, rest)) = path.last_mut() {
+                match rest.next() {
+                    Some(&next) if !mem::replace(&mut seen[next as usize], true) => {
+                        path.push((next, self.successors(next).iter()));
+                    }
+                    Some(_) => {}
+                    None => {
+                        order.push(*node);
+                        path.pop();
+                    }
+                }
+            }
+        }
+        order
     }
 
     /// The same graph with every edge turned round.

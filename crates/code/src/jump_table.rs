@@ -119,6 +119,8 @@ pub(crate) trait Scope {
     fn is_inside(&self, at: LinkAddr) -> bool;
     /// Whether it is behind the first byte of a known instruction.
     fn is_inside_insn(&self, at: LinkAddr) -> bool;
+    /// Whether the function, or a piece of it, ends there.
+    fn is_end(&self, at: LinkAddr) -> bool;
 }
 
 /// No switch anyone wrote has more cases.
@@ -242,14 +244,7 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
                 self.read_table(state, jump, shape, None, out)
             }
             Expr::Sum(place, terms) if terms.is_empty() => {
-                let place = LinkAddr(place);
-                if !self.surroundings.is_code(place) {
-                    return false;
-                }
-                if !out.places.contains(&place) {
-                    out.places.push(place);
-                }
-                true
+                self.add_place(LinkAddr(place), out)
             }
             Expr::Sum(base, terms) => {
                 let [(entry, 1)] = terms.as_slice() else { return false };
@@ -258,11 +253,26 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
                     _ => *entry,
                 };
                 let Expr::Load { addr, bits: 32, .. } = *self.values.exprs.get(entry) else { return false };
+                if let Some(fixed) = self.values.exprs.as_constant(addr) {
+                    // On the ways known so far the index is a constant; more ways may turn up.
+                    let Some(place) = self.entry(LinkAddr(fixed), 4, Some(LinkAddr(base))) else { return false };
+                    return self.add_place(place, out);
+                }
                 let Some(shape) = self.indexed(addr, 4) else { return false };
                 self.read_table(state, jump, shape, Some(LinkAddr(base)), out)
             }
             _ => false,
         }
+    }
+
+    fn add_place(&self, place: LinkAddr, out: &mut Resolution) -> bool {
+        if !self.surroundings.is_code(place) {
+            return false;
+        }
+        if !out.places.contains(&place) {
+            out.places.push(place);
+        }
+        true
     }
 
     /// Reads `addr` as table plus scaled index.
@@ -289,19 +299,20 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
             return false;
         }
         let mut checked = shape.index.and_then(|index| self.values.upper_bound(state, index));
-        if let Some(index) = shape.index {
-            if !matches!(checked, Some((_, Strength::Compared)))
-                && let Some(high) = self.values.partial_bound(state, index)
-            {
-                checked = Some((high, Strength::Compared));
-            }
-            if let Some((low, high)) = self.shifted_bound(state, index) {
-                let high = match checked {
-                    Some((direct, Strength::Compared)) => high.min(direct.saturating_sub(low)),
-                    _ => high,
-                };
-                shape.table = shape.table.offset(low.wrapping_mul(shape.stride));
-                checked = Some((high, Strength::Compared));
+        if let Some((low, high)) = shape.index.and_then(|index| self.values.latest_check(state, index)) {
+            shape.table = shape.table.offset(low.wrapping_mul(shape.stride));
+            checked = Some((high, Strength::Compared));
+        }
+        if let Some(base) = base {
+            // Compilers make entries relative to the table itself. Where the sum looks different, a
+            // constant part of the index went into it.
+            let skipped = base.since(shape.table).wrapping_div(shape.stride);
+            if shape.table != base && base.since(shape.table) % shape.stride == 0 && skipped < MAX_ENTRIES {
+                shape.table = base;
+                checked = checked.and_then(|(high, how)| Some((high.checked_sub(skipped)?, how)));
+            } else if shape.table > base && shape.table.since(base) % shape.stride == 0 {
+                shape.table = base;
+                checked = None;
             }
         }
         let stated = self.surroundings.stated_table_len(shape.table);
@@ -363,36 +374,12 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
         true
     }
 
-    /// Where the table is indexed by `index` itself, but what was checked is `index - low`: the low and
-    /// the highest difference, from all such checks together.
-    fn shifted_bound(&self, state: &State, index: Val) -> Option<(u64, u64)> {
-        let plain = self.without_width(index);
-        let mut range: Option<(u64, u64)> = None;
-        for &(limited, high) in state.limits() {
-            let (constant, terms) = self.values.exprs.as_sum(self.without_width(limited));
-            let [(term, 1)] = terms.as_slice() else { continue };
-            let low = constant.wrapping_neg();
-            if self.without_width(*term) != plain || low == 0 || low >= 1 << 31 {
-                continue;
-            }
-            let end = low.saturating_add(high);
-            range = Some(match range {
-                Some((l, e)) => (l.max(low), e.min(end)),
-                None => (low, end),
-            });
-        }
-        range.and_then(|(low, end)| Some((low, end.checked_sub(low)?)))
-    }
-
-    fn without_width(&self, v: Val) -> Val {
-        match *self.values.exprs.get(v) {
-            Expr::Low(inner, _) | Expr::Signed(inner, _) => inner,
-            _ => v,
-        }
-    }
-
-    /// Whether an entry may lead out of the function to `target`.
+    /// Whether an entry may lead out of the function to `target`. The end of the function stands for a
+    /// case that cannot happen.
     fn is_fair_target(&self, target: LinkAddr, bound: TableBound) -> bool {
+        if self.scope.is_end(target) {
+            return true;
+        }
         if bound.is_guess() {
             self.surroundings.is_function_start(target)
         } else {

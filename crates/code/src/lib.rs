@@ -12,7 +12,11 @@ pub mod dominators;
 pub mod graph;
 pub mod isa;
 pub mod jump_table;
+pub mod liveness;
 pub mod loops;
 pub mod source;
+pub mod stack_height;
+#[cfg(test)]
+pub(crate) mod testing;
 mod values;
 pub mod verify;

@@ -29,13 +29,24 @@ pub enum Pointer {
     None,
 }
 
+/// Whether a call comes back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Returns {
+    /// As far as anyone knows.
+    Yes,
+    /// Not as far as its code shows. Whoever compiled the call may not have known.
+    SeeminglyNot,
+    /// Never, and everybody knows: it is declared so.
+    Never,
+}
+
 /// What control-flow recovery asks about the world around one function.
 pub trait Surroundings: CodeSource {
     /// Whether a call to `callee` can come back.
-    fn returns(&self, callee: LinkAddr) -> bool;
+    fn returns(&self, callee: LinkAddr) -> Returns;
 
     /// Whether a call through the pointer stored at `slot` can come back.
-    fn returns_through(&self, slot: LinkAddr) -> bool;
+    fn returns_through(&self, slot: LinkAddr) -> Returns;
 
     /// Whether somebody vouches that a function begins at `at`.
     fn is_function_start(&self, at: LinkAddr) -> bool;

@@ -382,6 +382,10 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
         for i in 0..self.edges_into(block).len() {
             let edge = self.flow.edges[self.edges_into(block)[i] as usize];
             let Some((state, condition)) = &self.at_end[edge.from.index()] else { continue };
+            // Dead code has nothing to say to code that runs.
+            if self.flow.blocks[block as usize].reached && !self.flow.blocks[edge.from.index()].reached {
+                continue;
+            }
             let mut state = state.clone();
             let condition = *condition;
             if edge.kind == EdgeKind::LandingPad {
@@ -563,10 +567,28 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
         }
     }
 
-    /// The bound on some low part of `v`. Whoever checks `eax` and then uses `rax` as an index knows that
-    /// the upper half is clear, even if the analysis lost sight of it.
-    pub(crate) fn partial_bound(&self, state: &State, v: Val) -> Option<u64> {
-        [32, 16, 8].into_iter().find_map(|bits| state.limit(*self.exprs.numbers.get(&Expr::Low(v, bits))?))
+    /// The latest check of `index`, as the lowest value and how far above it the highest may be. Checks
+    /// of a low part of it count (whoever checks `eax` and then uses `rax` knows that the upper half is
+    /// clear), and so do checks of `index - low`.
+    pub(crate) fn latest_check(&self, state: &State, index: Val) -> Option<(u64, u64)> {
+        let plain = self.without_width(index);
+        state.limits.iter().rev().find_map(|&(limited, high)| {
+            let limited = self.without_width(limited);
+            if limited == plain {
+                return Some((0, high));
+            }
+            let (constant, terms) = self.exprs.as_sum(limited);
+            let [(term, 1)] = terms.as_slice() else { return None };
+            let low = constant.wrapping_neg();
+            (self.without_width(*term) == plain && low < 1 << 31).then_some((low, high))
+        })
+    }
+
+    fn without_width(&self, v: Val) -> Val {
+        match *self.exprs.get(v) {
+            Expr::Low(inner, _) | Expr::Signed(inner, _) => inner,
+            _ => v,
+        }
     }
 
     /// Whether `block` ends in `pop reg; jmp *reg`: a return in two steps, as unwinders do it.
@@ -832,7 +854,9 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
                 self.move_stack_pointer(state, 8);
             }
             Mnemonic::Call => {
-                for number in [0usize, 1, 2, 6, 7, 8, 9, 10, 11] {
+                // The callee may well change more than its results. But then no compiler reads the rest
+                // again, and where one does, it knows that this callee leaves them alone.
+                for number in [0usize, 2] {
                     state.regs[number] = self.exprs.opaque(Origin::Insn(insn.addr(), number as u8));
                 }
                 state.compared = None;
@@ -947,19 +971,14 @@ impl State {
     }
 
     fn set_limit(&mut self, v: Val, high: u64) {
-        if let Some(known) = self.limits.iter_mut().find(|l| l.0 == v) {
-            known.1 = known.1.min(high);
-            return;
+        let mut high = high;
+        if let Some(known) = self.limits.iter().position(|l| l.0 == v) {
+            high = high.min(self.limits.remove(known).1);
         }
         if self.limits.len() >= MAX_LIMITS {
             self.limits.remove(0);
         }
         self.limits.push((v, high));
-    }
-
-    /// All bounds proved by branches.
-    pub(crate) fn limits(&self) -> &[(Val, u64)] {
-        &self.limits
     }
 
     fn set_slot(&mut self, addr: Val, value: Val, bits: u8) {

@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(demangle("_ZN3foo3barEi"), "foo::bar(int)");
         assert_eq!(demangle("_ZN3foo3barEi.cold"), "foo::bar(int).cold");
         assert_eq!(demangle("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
-        assert_eq!(demangle("_RNvC6mycrate3foo"), "mycrate::foo");
+        assert_eq!(demangle("_RNvC7mycrate3foo"), "mycrate::foo");
         assert_eq!(demangle("main"), "main");
         assert_eq!(demangle("_ZNgarbage"), "_ZNgarbage");
         assert_eq!(demangle(""), "");

@@ -76,7 +76,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Within quotes Graphviz gives a meaning to `"`, to backslash (`\N` is the node's name) and to HTML entities.
+/// Within quotes Graphviz gives a meaning to `"`, to backslash (`\N` is the node's name) and to HTML
+/// entities.
 fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {

@@ -1,8 +1,8 @@
 //! A control-flow graph as a picture: Graphviz DOT for further processing, SVG to look at.
 //!
-//! A [`Picture`] knows nothing of programs: it is boxes of text and arrows between them, so whoever has a graph
-//! decides what is worth saying in it. [`layout`] decides where things go without knowing what they look like,
-//! [`svg`] how they look without knowing why they are there.
+//! A [`Picture`] knows nothing of programs: it is boxes of text and arrows between them, so whoever has a
+//! graph decides what is worth saying in it. [`layout`] decides where things go without knowing what they
+//! look like, [`svg`] how they look without knowing why they are there.
 
 mod dot;
 mod layout;

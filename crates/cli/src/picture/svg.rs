@@ -1,15 +1,16 @@
 //! SVG that needs nothing beside itself: no script, no font, no link.
 //!
-//! The background is left open and nothing depends on it: boxes bring their own fill, lines and free text have a
-//! middling brightness. Arrow heads are plain triangles, as all arrows arrive from above; markers would need ids,
-//! which clash when several pictures stand in one page.
+//! The background is left open and nothing depends on it: boxes bring their own fill, lines and free text
+//! have a middling brightness. Arrow heads are plain triangles, as all arrows arrive from above; markers
+//! would need ids, which clash when several pictures stand in one page.
 
 use super::layout::{self, Graph, Layout, Link, Point, Rect, Route, Size};
 use super::{ArrowKind, Node, Picture, Tone};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-/// Font size and the line height and advance that go with it; 0.6 em is the advance of nearly all monospace fonts.
+/// Font size and the line height and advance that go with it; 0.6 em is the advance of nearly all monospace
+/// fonts.
 const FONT: f64 = 12.0;
 const LINE: f64 = 15.0;
 const ADVANCE: f64 = FONT * 0.6;
@@ -35,7 +36,8 @@ pub(super) fn write(picture: &Picture) -> String {
     out
 }
 
-/// One line of the drawing: arrows of one kind between the same two boxes are drawn once, with all their labels.
+/// One line of the drawing: arrows of one kind between the same two boxes are drawn once, with all their
+/// labels.
 struct Stroke {
     from: usize,
     to: usize,
@@ -77,7 +79,11 @@ fn graph(picture: &Picture, strokes: &[Stroke]) -> Graph {
         bundle: stroke.kind as u8,
         label_width: label_width(&stroke.label),
     };
-    Graph { sizes: picture.nodes.iter().map(size).collect(), links: strokes.iter().map(link).collect(), entries }
+    Graph {
+        sizes: picture.nodes.iter().map(size).collect(),
+        links: strokes.iter().map(link).collect(),
+        entries,
+    }
 }
 
 fn label_width(label: &str) -> f64 {
@@ -102,16 +108,22 @@ fn size(node: &Node) -> Size {
     }
 }
 
-/// Columns that `text` takes in a monospace font: East Asian characters and the like take two.
+/// Columns that `text` takes in a monospace font.
 fn columns(text: &str) -> usize {
-    text.chars().map(|c| if c >= '\u{1100}' && c != '…' && !('\u{2000}'..'\u{2e80}').contains(&c) { 2 } else { 1 }).sum()
+    text.chars().map(|c| if is_wide(c) { 2 } else { 1 }).sum()
+}
+
+/// Whether `c` takes two columns: the East Asian scripts and the pictographs.
+const fn is_wide(c: char) -> bool {
+    matches!(c, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}' | '\u{1f300}'..)
 }
 
 /// `text` cut to about `limit` columns.
 fn clipped(text: &str, limit: usize) -> String {
     let mut left = limit;
     for (at, c) in text.char_indices() {
-        let width = columns(c.encode_utf8(&mut [0; 4]));
+        let width = if is_wide(c) { 2 } else { 1 };
         if width > left {
             return format!("{}…", &text[..at]);
         }
@@ -156,25 +168,35 @@ impl Drawing<'_> {
         let height = (caption.height + self.layout.height).ceil();
         writeln!(
             out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"relive-graph\" role=\"img\" xml:space=\"preserve\" width=\"{width}\" \
-             height=\"{height}\" viewBox=\"0 0 {width} {height}\" font-size=\"{FONT}\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"relive-graph\" role=\"img\" \
+             xml:space=\"preserve\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+             font-size=\"{FONT}\" \
              font-family=\"ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace\">"
         )?;
         writeln!(out, "<title>{}</title>", Xml(&self.picture.title))?;
         style_sheet(out)?;
         out.push_str(&caption.body);
-        writeln!(out, "<g transform=\"translate({} {})\">", ((width - self.layout.width) / 2.0).floor(), caption.height)?;
+        writeln!(
+            out,
+            "<g transform=\"translate({} {})\">",
+            ((width - self.layout.width) / 2.0).floor(),
+            caption.height
+        )?;
         // Loops go back over everything else, boxes over all lines, labels over all.
         let forward_first = [false, true];
         for back in forward_first {
-            for (stroke, route) in self.strokes.iter().zip(&self.layout.routes).filter(|(_, route)| route.back == back) {
+            for (stroke, route) in
+                self.strokes.iter().zip(&self.layout.routes).filter(|(_, route)| route.back == back)
+            {
                 self.arrow(stroke, route, out)?;
             }
         }
         for (node, rect) in self.picture.nodes.iter().zip(&self.layout.boxes) {
             print_box(node, rect, out)?;
         }
-        for (stroke, route) in self.strokes.iter().zip(&self.layout.routes).filter(|(s, _)| !s.label.is_empty()) {
+        for (stroke, route) in
+            self.strokes.iter().zip(&self.layout.routes).filter(|(s, _)| !s.label.is_empty())
+        {
             let Point { x, y } = route.label;
             let text = one_line(&stroke.label, WIDEST_LABEL);
             writeln!(out, "<text class=\"l {}\" x=\"{x}\" y=\"{y}\">{text}</text>", class(stroke.kind))?;
@@ -215,7 +237,7 @@ impl Drawing<'_> {
             caption.body += &format!("<path class=\"{}\" d=\"M{x} {}h{KEY}\"/>\n", class(kind), y - 4.0);
         }
         if self.layout.routes.iter().any(|route| route.back) {
-            let Point { x, y } = caption.item("thick: back up");
+            let Point { x, y } = caption.item("loops back");
             caption.body += &format!("<path class=\"key b\" d=\"M{x} {}h{KEY}\"/>\n", y - 4.0);
         }
         caption.finish(&self.picture.title)
@@ -248,7 +270,8 @@ impl Caption {
             self.next = Point { x: PAD, y: self.next.y + LINE };
         }
         let at = self.next;
-        self.body += &format!("<text class=\"l\" x=\"{}\" y=\"{}\">{}</text>\n", at.x + KEY + 5.0, at.y, Xml(text));
+        self.body +=
+            &format!("<text class=\"l\" x=\"{}\" y=\"{}\">{}</text>\n", at.x + KEY + 5.0, at.y, Xml(text));
         self.next.x += width + 14.0;
         self.width = self.width.max(at.x + width + PAD);
         self.height = at.y + PAD;
@@ -260,7 +283,8 @@ impl Caption {
         let shown = one_line(title, limit);
         self.width = self.width.max(columns(&clipped(title, limit)) as f64 * ADVANCE + 2.0 * PAD);
         self.height = self.height.max(LINE + PAD);
-        self.body = format!("<text class=\"t\" x=\"{PAD}\" y=\"{}\">{shown}</text>\n{}", LINE + 2.0, self.body);
+        self.body =
+            format!("<text class=\"t\" x=\"{PAD}\" y=\"{}\">{shown}</text>\n{}", LINE + 2.0, self.body);
         self
     }
 }
@@ -298,7 +322,11 @@ fn print_box(node: &Node, rect: &Rect, out: &mut String) -> fmt::Result {
     writeln!(out, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"{radius}\"/>")?;
     let left = x + PAD;
     let mut base = y + PAD / 2.0 + LINE * scale * 0.75;
-    writeln!(out, "<text class=\"i\" x=\"{left}\" y=\"{base}\">{}</text>", one_line(&node.heading, WIDEST_LINE))?;
+    writeln!(
+        out,
+        "<text class=\"i\" x=\"{left}\" y=\"{base}\">{}</text>",
+        one_line(&node.heading, WIDEST_LINE)
+    )?;
     if !node.lines.is_empty() {
         let rule = (y + PAD / 2.0 + LINE * scale).round() + 1.5;
         writeln!(out, "<path d=\"M{x} {rule}h{width}\"/>")?;
@@ -368,4 +396,149 @@ fn style_sheet(out: &mut String) -> fmt::Result {
     writeln!(out, "{G} .outside text{{font-size:{}px}}", FONT * SMALL)?;
     writeln!(out, "{G} .i{{font-weight:bold}}")?;
     writeln!(out, "</style>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Arrow;
+    use super::*;
+
+    fn node(heading: &str, lines: &[&str], tone: Tone) -> Node {
+        Node { heading: heading.into(), lines: lines.iter().map(|&line| line.into()).collect(), tone }
+    }
+
+    fn arrow(from: usize, to: usize, kind: ArrowKind, label: &str) -> Arrow {
+        Arrow { from, to, kind, label: label.into() }
+    }
+
+    fn sample() -> Picture {
+        Picture {
+            title: "vector<int>::push_back(int&&) \"quoted\"".into(),
+            nodes: vec![
+                node("bb0", &["cmp  rax, rbx", "jl   bb0 <&>"], Tone::Entry),
+                node("bb1\u{0}", &["]]>", "\ttab\nnewline"], Tone::LoopHeader),
+                node("memcpy", &[], Tone::Outside),
+                node(&"x".repeat(500), &["日本語"], Tone::Unreached),
+            ],
+            edges: vec![
+                arrow(0, 1, ArrowKind::Taken, "a<b"),
+                arrow(0, 1, ArrowKind::Taken, "c"),
+                arrow(0, 1, ArrowKind::FallThrough, ""),
+                arrow(1, 1, ArrowKind::Jump, "again"),
+                arrow(1, 2, ArrowKind::TailCall, ""),
+                arrow(1, 0, ArrowKind::Unknown, "?"),
+                arrow(1, 99, ArrowKind::Jump, "nowhere"),
+            ],
+        }
+    }
+
+    /// Panics unless tags nest, attributes are quoted and text holds only known entities.
+    fn check_xml(text: &str) {
+        let mut open = Vec::new();
+        let mut rest = text;
+        while let Some(start) = rest.find('<') {
+            check_text(&rest[..start]);
+            let end = start + rest[start..].find('>').expect("a tag that ends");
+            let tag = &rest[start + 1..end];
+            rest = &rest[end + 1..];
+            if let Some(name) = tag.strip_prefix('/') {
+                assert_eq!(open.pop(), Some(name), "closed in the wrong order");
+                continue;
+            }
+            assert_eq!(tag.matches('"').count() % 2, 0, "unbalanced quotes in <{tag}>");
+            if !tag.ends_with('/') {
+                open.push(tag.split_whitespace().next().expect("a tag with a name"));
+            }
+        }
+        assert!(open.is_empty() && rest.trim().is_empty());
+    }
+
+    fn check_text(text: &str) {
+        assert!(!text.contains('>') && !text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        for (at, _) in text.match_indices('&') {
+            let known =
+                ["&amp;", "&lt;", "&gt;", "&quot;"].iter().any(|entity| text[at..].starts_with(entity));
+            assert!(known, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_the_text_the_xml_is_well_formed() {
+        let svg = sample().to_svg();
+        check_xml(&svg);
+        assert!(svg.contains("jl   bb0 &lt;&amp;&gt;"));
+        assert!(svg.contains(">a&lt;b, c</text>"), "parallel arrows are drawn once with both labels");
+        assert!(!svg.contains("nowhere"));
+    }
+
+    #[test]
+    fn equal_pictures_give_equal_bytes() {
+        assert_eq!(sample().to_svg(), sample().to_svg());
+    }
+
+    #[test]
+    fn an_empty_picture_is_a_picture() {
+        check_xml(&Picture::default().to_svg());
+    }
+
+    #[test]
+    fn boxes_lie_inside_the_picture() {
+        let svg = sample().to_svg();
+        let number = |tag: &str, name: &str| -> f64 {
+            let (_, value) = tag.split_once(&format!(" {name}=\"")).expect("the attribute");
+            value.split('"').next().and_then(|value| value.parse().ok()).expect("a number")
+        };
+        let (root, body) = svg.split_once('>').expect("a root");
+        let (width, height) = (number(root, "width"), number(root, "height"));
+        let (_, body) = body.split_once("translate(").expect("the graph");
+        let mut shift = body.split([' ', ')']).map(|number| number.parse::<f64>().unwrap_or(0.0));
+        let (dx, dy) = (shift.next().unwrap_or(0.0), shift.next().unwrap_or(0.0));
+        let boxes: Vec<&str> = body.split("<rect").skip(1).collect();
+        assert_eq!(boxes.len(), 4);
+        for rect in boxes {
+            let (x, y) = (number(rect, "x") + dx, number(rect, "y") + dy);
+            assert!(x >= 0.0 && y >= 0.0, "{rect}");
+            assert!(x + number(rect, "width") <= width && y + number(rect, "height") <= height, "{rect}");
+        }
+    }
+
+    /// Contrast of two colours after WCAG 2.
+    fn contrast(a: &str, b: &str) -> f64 {
+        let luminance = |colour: &str| {
+            let part = |at: usize| {
+                let value =
+                    f64::from(u8::from_str_radix(&colour[at..at + 2], 16).expect("two hex digits")) / 255.0;
+                if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+            };
+            0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+        };
+        let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
+        f64::max(a, b) / f64::min(a, b)
+    }
+
+    #[test]
+    fn colours_can_be_seen_on_white_and_on_dark() {
+        for background in ["#ffffff", "#1e1e1e"] {
+            for colour in ArrowKind::ALL.map(|kind| kind.stroke().colour).into_iter().chain([GREY]) {
+                let contrast = contrast(colour, background);
+                assert!(contrast >= 3.0, "{colour} on {background}: {contrast:.2}");
+            }
+        }
+        for paint in Tone::ALL.map(Tone::paint) {
+            assert!(contrast(paint.text, paint.fill) >= 4.5, "{} on {}", paint.text, paint.fill);
+        }
+    }
+
+    #[test]
+    fn long_lines_are_cut_but_kept_in_the_tooltip() {
+        let svg = sample().to_svg();
+        assert!(svg.contains(&format!(">{}…</text>", "x".repeat(WIDEST_LINE))));
+        assert!(svg.contains(&format!("<title>{}\n", "x".repeat(500))));
+    }
+
+    #[test]
+    fn wide_characters_count_twice() {
+        assert_eq!((columns("日本"), columns("ab…→")), (4, 4));
+        assert_eq!(clipped("日本語", 4), "日本…");
+    }
 }

@@ -3,7 +3,7 @@
 use super::{Problem, Reason};
 use crate::addr::{AddrRange, LinkAddr};
 use crate::isa::{Flow, Insn};
-use crate::source::Surroundings;
+use crate::source::{Returns, Surroundings};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -28,11 +28,18 @@ pub(super) struct Piece {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ender {
     pub(super) at: LinkAddr,
+    pub(super) next: LinkAddr,
     pub(super) flow: Flow,
     /// The memory slot an indirect call or jump reads, if fixed.
     pub(super) slot: Option<LinkAddr>,
     /// Whether control goes on behind it.
     pub(super) goes_on: bool,
+}
+
+impl Ender {
+    fn is_call(&self) -> bool {
+        matches!(self.flow, Flow::Call(_) | Flow::IndirectCall)
+    }
 }
 
 /// A stretch of instructions that is entered at its start only.
@@ -81,6 +88,40 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
     /// Whether `at` lies in the function.
     pub(super) fn is_inside(&self, at: LinkAddr) -> bool {
         self.piece_of(at).is_some()
+    }
+
+    /// Whether the function, or a piece of it, ends at `at`.
+    pub(super) fn is_end(&self, at: LinkAddr) -> bool {
+        self.pieces.iter().any(|p| p.range.end == at)
+    }
+
+    /// The call that ends right before `at` and was taken not to return is taken to return after all.
+    pub(super) fn revive_call_before(&mut self, at: LinkAddr) -> bool {
+        let found = self.enders.iter_mut().find(|e| e.next == at && !e.goes_on && e.is_call());
+        found.map(|ender| ender.goes_on = true).is_some()
+    }
+
+    /// Whether the call that ends right before `at` only seems not to return.
+    pub(super) fn is_doubtful_call_before(&self, at: LinkAddr) -> bool {
+        self.enders.iter().any(|e| e.next == at && self.is_doubtful(e))
+    }
+
+    fn is_doubtful(&self, ender: &Ender) -> bool {
+        match ender.flow {
+            Flow::Call(target) => !ender.goes_on && self.surroundings.returns(target) == Returns::SeeminglyNot,
+            _ => false,
+        }
+    }
+
+    /// Calls that only seem not to return get an edge to what follows them, where that is code anyway:
+    /// an edge too many does no harm.
+    pub(super) fn revive_doubtful_calls(&mut self) {
+        for i in 0..self.enders.len() {
+            let ender = self.enders[i];
+            if self.is_doubtful(&ender) && self.mark(ender.next) & (START | LEADER) == START | LEADER {
+                self.enders[i].goes_on = true;
+            }
+        }
     }
 
     fn mark(&self, at: LinkAddr) -> u8 {
@@ -183,8 +224,10 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
         let mut goes_on = match flow {
             Flow::Next | Flow::Branch(_) => true,
             // `call next; pop reg` reads the program counter: always goes on.
-            Flow::Call(target) => target == next || self.surroundings.returns(target),
-            Flow::IndirectCall => slot.is_none_or(|slot| self.surroundings.returns_through(slot)),
+            Flow::Call(target) => target == next || self.surroundings.returns(target) == Returns::Yes,
+            Flow::IndirectCall => {
+                slot.is_none_or(|slot| self.surroundings.returns_through(slot) == Returns::Yes)
+            }
             Flow::Jump(_) | Flow::IndirectJump | Flow::Return | Flow::Stop => false,
         };
         if goes_on && matches!(flow, Flow::Call(_) | Flow::IndirectCall) && self.only_fill_behind(next) {
@@ -196,7 +239,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             let index = self.piece_of(at).expect("decoded inside a piece");
             let piece = &mut self.pieces[index];
             piece.marks[at.since(piece.range.start) as usize] |= ENDER;
-            self.enders.push(Ender { at, flow, slot, goes_on });
+            self.enders.push(Ender { at, next, flow, slot, goes_on });
         }
         match flow {
             Flow::Jump(target) | Flow::Branch(target) => {

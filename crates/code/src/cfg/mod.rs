@@ -11,7 +11,9 @@ pub use recover::{Outline, recover};
 
 use crate::addr::{AddrRange, LinkAddr};
 use crate::graph::Graph;
+use crate::isa::Decode;
 use crate::jump_table::JumpTable;
+use crate::source::CodeSource;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -103,6 +105,13 @@ impl Block {
     #[must_use]
     pub fn last_insn(&self) -> LinkAddr {
         self.start.offset(u64::from(self.last))
+    }
+
+    /// Its instructions in order. Fewer than [`Block::insns`] says if not all its bytes can be read.
+    #[must_use]
+    pub fn insns<'s, S: CodeSource + ?Sized>(&self, source: &'s S) -> Decode<'s> {
+        let bytes = source.bytes(self.start);
+        Decode::new(&bytes[..bytes.len().min(self.len as usize)], self.start)
     }
 }
 

@@ -41,20 +41,21 @@ pub fn recover<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline) ->
     {
         explorer.explore(at, true);
     }
-    let mut jumps = resolve_jumps(&mut explorer, outline);
+    let mut jumps = resolve_jumps(&mut explorer, outline, Jumps::new());
     if outline.open_ended {
         explorer.close();
     }
     let (gaps, woken) = explain_holes(&mut explorer, outline, &jumps);
     if woken {
         // Dead code may hold indirect jumps of its own.
-        jumps = resolve_jumps(&mut explorer, outline);
+        jumps = resolve_jumps(&mut explorer, outline, jumps);
     }
     for ender in &explorer.enders.clone() {
         if ender.flow == Flow::IndirectJump && !jumps.contains_key(&ender.at) {
             explorer.problem(Reason::UnresolvedJump, ender.at);
         }
     }
+    explorer.revive_doubtful_calls();
     let mut cfg = assemble(&explorer, outline, &jumps);
     cfg.gaps = gaps;
     cfg.tables = jumps.into_values().flat_map(|r| r.tables).collect();
@@ -74,12 +75,19 @@ impl<S: Surroundings + ?Sized> Scope for Explorer<'_, S> {
     fn is_inside_insn(&self, at: LinkAddr) -> bool {
         Explorer::is_inside_insn(self, at)
     }
+
+    fn is_end(&self, at: LinkAddr) -> bool {
+        Explorer::is_end(self, at)
+    }
 }
 
 /// Resolves indirect jumps and explores what they lead to, until nothing new turns up: the code behind
 /// one table may hold the next.
-fn resolve_jumps<S: Surroundings + ?Sized>(explorer: &mut Explorer<'_, S>, outline: &Outline) -> Jumps {
-    let mut jumps = Jumps::new();
+fn resolve_jumps<S: Surroundings + ?Sized>(
+    explorer: &mut Explorer<'_, S>,
+    outline: &Outline,
+    mut jumps: Jumps,
+) -> Jumps {
     loop {
         if !explorer.enders.iter().any(|e| e.flow == Flow::IndirectJump) {
             return jumps;
@@ -88,7 +96,7 @@ fn resolve_jumps<S: Surroundings + ?Sized>(explorer: &mut Explorer<'_, S>, outli
         let settled = found == jumps;
         jumps = found;
         for resolution in jumps.values() {
-            for &target in resolution.tables.iter().flat_map(|t| &t.targets).chain(&resolution.places) {
+            for target in live_targets(resolution, outline) {
                 explorer.explore(target, true);
             }
         }
@@ -127,6 +135,26 @@ fn resolve_once<S: Surroundings + ?Sized>(
         }
     }
     found
+}
+
+/// Where a jump can really lead. Table entries of cases the compiler knows cannot happen point to the
+/// very end of the function.
+fn live_targets<'r>(
+    resolution: &'r Resolution,
+    outline: &'r Outline,
+) -> impl Iterator<Item = LinkAddr> + use<'r> {
+    resolution
+        .tables
+        .iter()
+        .flat_map(|t| &t.targets)
+        .chain(&resolution.places)
+        .copied()
+        .filter(|&target| !is_end(&outline.pieces, target))
+}
+
+/// Whether `at` is the end of a piece and not inside another.
+fn is_end(pieces: &[AddrRange], at: LinkAddr) -> bool {
+    pieces.iter().any(|p| p.end == at) && !pieces.iter().any(|p| p.contains(at))
 }
 
 fn size(resolution: &Resolution) -> usize {
@@ -256,7 +284,7 @@ fn connect(cfg: &mut Cfg, from: BlockId, ender: Option<&Ender>, outline: &Outlin
         Flow::IndirectJump => match jumps.get(&ender.at) {
             None => edge(cfg, Target::Elsewhere, EdgeKind::Unknown),
             Some(resolution) => {
-                for &target in resolution.tables.iter().flat_map(|t| &t.targets).chain(&resolution.places) {
+                for target in live_targets(resolution, outline) {
                     let to = place(cfg, target);
                     edge(cfg, to, kind_for(to, EdgeKind::Case));
                 }

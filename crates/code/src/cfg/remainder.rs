@@ -31,15 +31,25 @@ pub(super) fn explain_holes<S: Surroundings + ?Sized>(
             work.push(AddrRange::new(hole.end, whole.end));
         }
         let surroundings = explorer.surroundings();
-        let Some(start) = behind_fill(surroundings, hole) else { continue };
+        let Some(start) = behind_fill(surroundings, hole) else {
+            // Fill between a call that only seems not to return and the next block: alignment.
+            if explorer.is_doubtful_call_before(hole.start) && explorer.is_inside(hole.end) {
+                explorer.explore(hole.start, true);
+                dead = true;
+            }
+            continue;
+        };
         if is_sound_code(surroundings, explorer, start, hole.end) {
-            explorer.explore(start, false);
+            // Code right behind a call that never returns: whoever compiled the call did not know that,
+            // and neither should we be so sure.
+            let revived = start == hole.start && explorer.revive_call_before(start);
+            explorer.explore(start, revived);
             dead = true;
             // What was explored may have ended early, and may have filled part of other holes.
             work = explorer.holes();
             work.retain(|h| h.end > start);
             work.reverse();
-            if guessed {
+            if guessed && !revived {
                 explorer.problem(Reason::UnreachedBesideGuessedTable, start);
             }
         } else {

@@ -18,10 +18,34 @@ impl Gpr {
     pub const RAX: Self = Self(0);
     /// The counter.
     pub const RCX: Self = Self(1);
+    /// The data register.
+    pub const RDX: Self = Self(2);
+    /// The base register.
+    pub const RBX: Self = Self(3);
     /// The stack pointer.
     pub const RSP: Self = Self(4);
     /// The frame pointer, where a function has one.
     pub const RBP: Self = Self(5);
+    /// The source of string instructions.
+    pub const RSI: Self = Self(6);
+    /// The destination of string instructions.
+    pub const RDI: Self = Self(7);
+    /// `r8`.
+    pub const R8: Self = Self(8);
+    /// `r9`.
+    pub const R9: Self = Self(9);
+    /// `r10`.
+    pub const R10: Self = Self(10);
+    /// `r11`.
+    pub const R11: Self = Self(11);
+    /// `r12`.
+    pub const R12: Self = Self(12);
+    /// `r13`.
+    pub const R13: Self = Self(13);
+    /// `r14`.
+    pub const R14: Self = Self(14);
+    /// `r15`.
+    pub const R15: Self = Self(15);
 
     /// All sixteen, in hardware order.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -103,6 +127,8 @@ impl RegSet {
     pub const ARITHMETIC_FLAGS: Self = Self(0x3f << FLAG_SHIFT);
     /// All flags, the direction flag included.
     pub const FLAGS: Self = Self(0x7f << FLAG_SHIFT);
+    /// The x87/MMX stack.
+    pub const X87: Self = Self(X87);
 
     /// The set of one register.
     #[must_use]
@@ -114,6 +140,13 @@ impl RegSet {
     #[must_use]
     pub const fn flag(flag: Flag) -> Self {
         Self(1 << (FLAG_SHIFT + flag as u32))
+    }
+
+    /// The set of one vector register, by its number: `vector(0)` is `xmm0` with all its upper lanes.
+    #[must_use]
+    pub const fn vector(number: u32) -> Self {
+        assert!(number < 32);
+        Self(1 << (VECTOR_SHIFT + number))
     }
 
     /// The part of the machine state that `register` belongs to; empty for segment and control registers.
@@ -162,6 +195,11 @@ impl RegSet {
         Gpr::all().filter(move |&r| self.contains(Self::gpr(r)))
     }
 
+    /// Its members, each as a set of its own.
+    pub fn singles(self) -> impl Iterator<Item = Self> {
+        (0..64).map(|bit| Self(1 << bit)).filter(move |&single| self.contains(single))
+    }
+
     /// Names of everything in it, in a fixed order.
     pub fn names(self) -> impl Iterator<Item = RegName> {
         (0..64).filter(move |bit| self.0 >> bit & 1 == 1).map(RegName)
@@ -181,6 +219,12 @@ impl fmt::Display for RegName {
             bit @ 24..32 => write!(f, "k{}", bit - MASK_SHIFT),
             bit => write!(f, "zmm{}", bit - VECTOR_SHIFT),
         }
+    }
+}
+
+impl FromIterator<Gpr> for RegSet {
+    fn from_iter<I: IntoIterator<Item = Gpr>>(registers: I) -> Self {
+        registers.into_iter().fold(Self::EMPTY, |set, register| set | Self::gpr(register))
     }
 }
 

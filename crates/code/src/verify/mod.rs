@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 
 use crate::graph::Graph;
 
+pub mod cfg;
 pub mod dominators;
+pub mod liveness;
 pub mod loops;
 
 /// For each node, whether `starts` reach it along edges `(from, to)` that `admits` lets through.

@@ -95,7 +95,14 @@ impl<'a, 'd> Analysis<'a, 'd> {
             }
         }
         let mut analysis = Self {
-            world: World { image, references, starts: Vec::new(), noreturn, noreturn_slots },
+            world: World {
+                image,
+                references,
+                starts: Vec::new(),
+                noreturn,
+                seemingly_noreturn: HashSet::new(),
+                noreturn_slots,
+            },
             functions: Vec::new(),
             index: Vec::new(),
             data: units.data,
@@ -268,6 +275,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
                 && !function.absorbed
                 && !function.stale
                 && !self.world.noreturn.contains(&function.entry())
+                && !self.world.seemingly_noreturn.contains(&function.entry())
             {
                 fresh.insert(function.entry());
             }
@@ -281,7 +289,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
                 function.stale = true;
             }
         });
-        self.world.noreturn.extend(fresh);
+        self.world.seemingly_noreturn.extend(fresh);
     }
 
     /// Adds functions found in text that belongs to none; whether there were any.

@@ -6,11 +6,13 @@ mod holes;
 mod noreturn;
 mod pieces;
 mod references;
+mod statistics;
 mod units;
 mod world;
 
 pub use analyze::{Analysis, analyze};
 pub use call_graph::{Call, CallGraph, Callee};
+pub use statistics::{Amount, Statistics};
 pub use units::Contradiction;
 
 use crate::provenance::Vouchers;

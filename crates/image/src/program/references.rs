@@ -42,6 +42,7 @@ pub(super) fn collect(image: &Image<'_>, known_starts: &[LinkAddr]) -> Reference
             Filled::Symbol(..) | Filled::Other => {}
         }
     }
+    all.extend(words_that_look_like_code(image));
     all.extend(image.link_references.iter().filter(|r| !r.relative).map(|r| r.to));
     let data_symbols =
         image.symbols.iter().chain(&image.dynamic_symbols).filter(|s| s.defined && !s.is_function());
@@ -50,6 +51,22 @@ pub(super) fn collect(image: &Image<'_>, known_starts: &[LinkAddr]) -> Reference
     all.dedup();
     let (code, data) = all.into_iter().partition(|&at| image.elf.is_text(at));
     References { data, code }
+}
+
+/// Code linked for fixed addresses stores them without a relocation to tell.
+fn words_that_look_like_code(image: &Image<'_>) -> Vec<LinkAddr> {
+    if image.elf.kind != Kind::Executable {
+        return Vec::new();
+    }
+    let data = image.elf.segments.iter().filter(|s| !s.executable);
+    data.flat_map(|segment| {
+        // Pointers are aligned in memory, whatever the segment's start is.
+        let skipped = segment.range.start.0.wrapping_neg() as usize % 8;
+        segment.data.get(skipped..).unwrap_or(&[]).as_chunks::<8>().0
+    })
+    .map(|word| LinkAddr(u64::from_le_bytes(*word)))
+    .filter(|&at| image.elf.is_text(at))
+    .collect()
 }
 
 fn sweep(image: &Image<'_>, chunk: AddrRange) -> Vec<LinkAddr> {

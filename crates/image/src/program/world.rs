@@ -3,7 +3,7 @@
 use super::references::References;
 use crate::image::Image;
 use relive_code::addr::{AddrRange, LinkAddr};
-use relive_code::source::{CodeSource, Pointer, Surroundings};
+use relive_code::source::{CodeSource, Pointer, Returns, Surroundings};
 use std::collections::HashSet;
 
 /// The image, and what has been found out about it so far.
@@ -12,8 +12,10 @@ pub(super) struct World<'a, 'd> {
     pub(super) references: &'a References,
     /// Entries of all functions, sorted.
     pub(super) starts: Vec<LinkAddr>,
-    /// Functions and stubs that never come back.
+    /// Functions and stubs that are declared never to come back.
     pub(super) noreturn: HashSet<LinkAddr>,
+    /// Functions whose code shows no way back.
+    pub(super) seemingly_noreturn: HashSet<LinkAddr>,
     /// Slots that lead to such functions.
     pub(super) noreturn_slots: HashSet<LinkAddr>,
 }
@@ -25,12 +27,18 @@ impl CodeSource for World<'_, '_> {
 }
 
 impl Surroundings for World<'_, '_> {
-    fn returns(&self, callee: LinkAddr) -> bool {
-        !self.noreturn.contains(&callee)
+    fn returns(&self, callee: LinkAddr) -> Returns {
+        if self.noreturn.contains(&callee) {
+            Returns::Never
+        } else if self.seemingly_noreturn.contains(&callee) {
+            Returns::SeeminglyNot
+        } else {
+            Returns::Yes
+        }
     }
 
-    fn returns_through(&self, slot: LinkAddr) -> bool {
-        !self.noreturn_slots.contains(&slot)
+    fn returns_through(&self, slot: LinkAddr) -> Returns {
+        if self.noreturn_slots.contains(&slot) { Returns::Never } else { Returns::Yes }
     }
 
     fn is_function_start(&self, at: LinkAddr) -> bool {

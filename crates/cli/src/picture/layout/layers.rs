@@ -15,7 +15,8 @@ pub(super) struct Layers {
 pub(super) fn assign(graph: &Graph) -> Layers {
     let walk = Walk::depth_first(graph);
     let loops = find_loops(graph, &walk);
-    // In a graph whose loops have several entries, the wish that exits lie below their loop may contradict itself.
+    // In a graph whose loops have several entries, the wish that exits lie below their loop may contradict
+    // itself.
     let layer = shortest(graph, &walk, &loops)
         .or_else(|| shortest(graph, &walk, &[]))
         .unwrap_or_else(|| vec![0; graph.sizes.len()]);
@@ -93,8 +94,8 @@ struct Loop {
     exits: Vec<usize>,
 }
 
-/// Members of all loops together, beyond which further loops are ignored: this is a matter of looks, and thousands
-/// of loops in one another need quadratic space.
+/// Members of all loops together, beyond which further loops are ignored: this is a matter of looks, and
+/// thousands of loops in one another need quadratic space.
 const LOOP_BUDGET: usize = 300_000;
 
 /// The natural loops, one for each target of a back link.
@@ -143,10 +144,11 @@ fn find_loops(graph: &Graph, walk: &Walk) -> Vec<Loop> {
     loops
 }
 
-/// Layers with the least sum of the lengths of all links. `None` if the wishes of the `loops` contradict one another.
+/// Layers with the least sum of the lengths of all links. `None` if the wishes of the `loops` contradict one
+/// another.
 ///
-/// Each loop becomes one more point between its members and its exits, so that the number of constraints is the sum
-/// of the two and not their product.
+/// Each loop becomes one more point between its members and its exits, so that the number of constraints is
+/// the sum of the two and not their product.
 fn shortest(graph: &Graph, walk: &Walk, loops: &[Loop]) -> Option<Vec<usize>> {
     let boxes = graph.sizes.len();
     let forward = graph.links.iter().zip(&walk.back).filter(|&(_, &back)| !back);

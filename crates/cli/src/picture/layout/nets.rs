@@ -1,8 +1,8 @@
 //! Lines shared by arrows, and the lanes they need in the rows they pass.
 //!
-//! All arrows of one bundle that enter the same box form a net, drawn as a trunk with branches. A common clean-up
-//! block then has one line along the function instead of fifty, and following any branch still leads to the one
-//! target, so nothing becomes ambiguous.
+//! All arrows of one bundle that enter the same box form a net, drawn as a trunk with branches. A common
+//! clean-up block then has one line along the function instead of fifty, and following any branch still leads
+//! to the one target, so nothing becomes ambiguous.
 
 use super::Graph;
 use super::layers::Layers;
@@ -17,13 +17,14 @@ pub(super) struct Net {
     pub(super) links: Vec<usize>,
     /// Row of the first lane.
     first_row: usize,
-    /// The slots through which the trunk passes, in consecutive rows downwards. A net that leads down has lanes in
-    /// the rows between its ends; one that leads back has them also beside its ends, to get round them.
+    /// The slots through which the trunk passes, in consecutive rows downwards. A net that leads down has
+    /// lanes in the rows between its ends; one that leads back has them also beside its ends, to get round
+    /// them.
     pub(super) lanes: Vec<usize>,
     /// First channel in which it is found.
     pub(super) first_channel: usize,
-    /// What it connects in each of consecutive channels. Empty for a net that is drawn as a straight line, across
-    /// everything: see [`LANE_BUDGET`].
+    /// What it connects in each of consecutive channels. Empty for a net that is drawn as a straight line,
+    /// across everything: see [`LANE_BUDGET`].
     pub(super) joints: Vec<Joint>,
 }
 
@@ -76,8 +77,9 @@ pub(super) struct Slot {
     pub(super) down: Vec<usize>,
 }
 
-/// The rows of slots. The first slots are the boxes, under their own numbers. The channel `n` is the room below the
-/// row `n`; the first and the last row are empty, so that there are channels above and below all boxes.
+/// The rows of slots. The first slots are the boxes, under their own numbers. The channel `n` is the room
+/// below the row `n`; the first and the last row are empty, so that there are channels above and below all
+/// boxes.
 pub(super) struct Grid {
     pub(super) slots: Vec<Slot>,
     pub(super) rows: Vec<Vec<usize>>,
@@ -113,12 +115,12 @@ pub(super) const CORNER: f64 = 12.0;
 const LANE: f64 = 5.0;
 /// A box is not widened beyond this for its ports: the ports then move closer.
 const WIDEST_FOR_PORTS: f64 = 420.0;
-/// Lanes in all. Real functions stay far below; a graph of thousands of boxes connected at random would need millions,
-/// so its longest arrows go without and are drawn straight across.
+/// Lanes in all. Real functions stay far below; a graph of thousands of boxes connected at random would need
+/// millions, so its longest arrows go without and are drawn straight across.
 const LANE_BUDGET: usize = 150_000;
 
-/// Whether the label of the only link of `net` stands where its line arrives in the next row instead of where it
-/// leaves its box: below a switch there is no room for twenty labels, above its cases there is.
+/// Whether the label of the only link of `net` stands where its line arrives in the next row instead of where
+/// it leaves its box: below a switch there is no room for twenty labels, above its cases there is.
 pub(super) fn label_at_arrival(net: &Net, fan_out: usize) -> bool {
     fan_out > 2 && net.links.len() == 1 && !net.back && !net.is_direct()
 }
@@ -169,8 +171,14 @@ fn nets(graph: &Graph, layers: &Layers) -> Vec<Net> {
     for (index, (link, &back)) in graph.links.iter().zip(&layers.back).enumerate() {
         by_key.entry((link.to, back, link.bundle)).or_default().push(index);
     }
-    let net = |((to, back, _), links)| {
-        Net { to, back, links, first_row: 0, lanes: Vec::new(), first_channel: 0, joints: Vec::new() }
+    let net = |((to, back, _), links)| Net {
+        to,
+        back,
+        links,
+        first_row: 0,
+        lanes: Vec::new(),
+        first_channel: 0,
+        joints: Vec::new(),
     };
     by_key.into_iter().map(net).collect()
 }
@@ -243,5 +251,6 @@ fn room_for_ports(graph: &Graph, nets: &[Net], fan: &[usize]) -> Vec<f64> {
         }
     }
     let both = top.iter().zip(&bottom);
-    both.map(|(&top, &bottom)| (f64::max(top, bottom) - PORT_GAP + 2.0 * CORNER).min(WIDEST_FOR_PORTS)).collect()
+    both.map(|(&top, &bottom)| (f64::max(top, bottom) - PORT_GAP + 2.0 * CORNER).min(WIDEST_FOR_PORTS))
+        .collect()
 }

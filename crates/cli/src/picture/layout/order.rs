@@ -1,10 +1,11 @@
 //! The order of the slots within their rows.
 //!
-//! Fewest crossings is NP-hard even for two rows. Sweeps by barycentre (Sugiyama et al., 1981) find the coarse order,
-//! swaps of neighbours mend what the means overlook; the best order seen wins.
+//! Fewest crossings is NP-hard even for two rows. Sweeps by barycentre (Sugiyama et al., 1981) find the
+//! coarse order, swaps of neighbours mend what the means overlook; the best order seen wins.
 //!
-//! The rows are taken together with the channels between them: what a net connects in a channel is a knot, tied to
-//! slots above and below. Counting crossings in this finer web is right also for lines that turn round in a channel.
+//! The rows are taken together with the channels between them: what a net connects in a channel is a knot,
+//! tied to slots above and below. Counting crossings in this finer web is right also for lines that turn
+//! round in a channel.
 
 use super::Graph;
 use super::nets::{End, Grid, Net};
@@ -12,8 +13,8 @@ use super::nets::{End, Grid, Net};
 /// Sweeps at most, and how many may bring nothing before they end.
 const SWEEPS: usize = 24;
 const PATIENCE: usize = 4;
-/// Above so many ties no neighbours are swapped, and above so many there are no sweeps either: either would take
-/// longer than about a second.
+/// Above so many ties no neighbours are swapped, and above so many there are no sweeps either: either would
+/// take longer than about a second.
 const TIES_TO_SWAP: usize = 50_000;
 const TIES_TO_SWEEP: usize = 150_000;
 
@@ -35,8 +36,8 @@ pub(super) fn reduce_crossings(graph: &Graph, grid: &mut Grid, nets: &[Net]) {
     grid.rows = best.rows.into_iter().step_by(2).collect();
 }
 
-/// Slots and knots. The slots come first, under their own numbers; the row `n` of the grid is the row `2n` here, the
-/// channel `n` is the row `2n + 1`.
+/// Slots and knots. The slots come first, under their own numbers; the row `n` of the grid is the row `2n`
+/// here, the channel `n` is the row `2n + 1`.
 struct Web {
     row: Vec<usize>,
     rows: usize,
@@ -81,8 +82,8 @@ struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    /// The order in which a depth-first walk from the top meets everything: a tree is drawn without crossings. The walk
-    /// turns into loops where they turn back, which puts their lanes beside them.
+    /// The order in which a depth-first walk from the top meets everything: a tree is drawn without
+    /// crossings. The walk turns into loops where they turn back, which puts their lanes beside them.
     fn depth_first(web: &'a Web, mirrored: bool) -> Self {
         let count = web.row.len();
         let mut rows = vec![Vec::new(); web.rows];
@@ -173,9 +174,9 @@ impl<'a> Order<'a> {
 
     /// Swaps neighbours wherever that saves crossings, until nothing is gained any more.
     ///
-    /// In the first two rounds, to the right and to the left, also where it makes no difference: a line in the wrong
-    /// place must pass many others and gains nothing before the last one. On a real function of 111 blocks this left
-    /// 59 crossings of 165.
+    /// In the first two rounds, to the right and to the left, also where it makes no difference: a line in
+    /// the wrong place must pass many others and gains nothing before the last one. On a real function of 111
+    /// blocks this left 59 crossings of 165.
     fn swap_neighbours(&mut self) {
         const ROUNDS: usize = 8;
         const LENIENT: usize = 2;
@@ -203,7 +204,8 @@ impl<'a> Order<'a> {
     /// How often the ties of `left` cross those of `right`, if they stand in this order.
     fn crossings_between(&self, left: usize, right: usize) -> usize {
         let count = |left: &[usize], right: &[usize]| -> usize {
-            // Nearly everything has one or two ties; two dispatchers of a thousand cases side by side are rare.
+            // Nearly everything has one or two ties; two dispatchers of a thousand cases side by side are
+            // rare.
             if left.len() * right.len() <= 64 {
                 let crossed = |&l: &usize| right.iter().filter(|&&r| self.at[r] < self.at[l]).count();
                 return left.iter().map(crossed).sum();
@@ -221,7 +223,8 @@ impl<'a> Order<'a> {
         (1..self.rows.len()).map(|row| self.crossings_above(row)).sum()
     }
 
-    /// Crossings between a row and the one above it: inversions, counted with a Fenwick tree (Barth et al., 2004).
+    /// Crossings between a row and the one above it: inversions, counted with a Fenwick tree (Barth et al.,
+    /// 2004).
     fn crossings_above(&self, row: usize) -> usize {
         let mut seen = vec![0_usize; self.rows[row].len() + 1];
         let mut total = 0;

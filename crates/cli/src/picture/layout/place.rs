@@ -1,14 +1,15 @@
 //! The x of every slot, its order within the row being given.
 //!
-//! After Brandes and Köpf, "Fast and Simple Horizontal Coordinate Assignment" (2001): slots are lined up in vertical
-//! blocks with their median neighbours, in four ways (upwards or downwards, from the left or from the right), and each
-//! slot takes the mean of the two middle results. The lanes of a net always share a block, so long lines are straight.
-//! As in dagre, blocks are placed by longest paths over the graph of blocks: the class-wise compaction of the paper
-//! is wrong for boxes of different widths (erratum by Brandes, Walter and Zink, 2020).
+//! After Brandes and Köpf, "Fast and Simple Horizontal Coordinate Assignment" (2001): slots are lined up in
+//! vertical blocks with their median neighbours, in four ways (upwards or downwards, from the left or from
+//! the right), and each slot takes the mean of the two middle results. The lanes of a net share a block
+//! unless they cross those of another, so long lines are straight. Blocks are placed as in dagre, by longest
+//! paths over the graph of blocks: the compaction given in the paper has flaws (erratum by Brandes, Walter
+//! and Zink, 2020).
+//!
+//! The result is valid and straight, but wide; [`super::tighten`] improves on it.
 
-use super::Graph;
-use super::nets::{Grid, Kind, Net};
-use super::simplex::{self, Spring};
+use super::nets::{Grid, Kind};
 use std::collections::HashSet;
 
 /// Room between two boxes, between a box and a line, and between two lines.
@@ -17,7 +18,7 @@ const LINE_GAP: f64 = 12.0;
 const LANE_GAP: f64 = 2.0;
 
 /// Finds x for all slots; neighbours never overlap.
-pub(super) fn columns(graph: &Graph, grid: &Grid, nets: &[Net]) -> Vec<f64> {
+pub(super) fn columns(grid: &Grid) -> Vec<f64> {
     let conflicts = conflicts(grid);
     let mut found: Vec<Vec<f64>> = Vec::new();
     for upwards in [true, false] {
@@ -32,20 +33,18 @@ pub(super) fn columns(graph: &Graph, grid: &Grid, nets: &[Net]) -> Vec<f64> {
     }
     align_to_narrowest(grid, &mut found);
 
-    let mut x: Vec<f64> = (0..grid.slots.len())
+    (0..grid.slots.len())
         .map(|slot| {
             let mut of_slot = [found[0][slot], found[1][slot], found[2][slot], found[3][slot]];
             of_slot.sort_by(f64::total_cmp);
-            // Whole pixels keep lines sharp. Rounding is monotone and gaps are whole, so it brings nothing closer.
+            // Whole pixels keep lines sharp; as gaps are whole too, rounding brings nothing closer.
             ((of_slot[1] + of_slot[2]) / 2.0).floor()
         })
-        .collect();
-    shorten(graph, grid, nets, &mut x);
-    x
+        .collect()
 }
 
 /// Least distance between the x of two neighbours.
-fn distance(grid: &Grid, left: usize, right: usize) -> f64 {
+pub(super) fn distance(grid: &Grid, left: usize, right: usize) -> f64 {
     let (left, right) = (&grid.slots[left], &grid.slots[right]);
     let gap = match (left.kind, right.kind) {
         (Kind::Box, Kind::Box) => BOX_GAP,
@@ -56,7 +55,7 @@ fn distance(grid: &Grid, left: usize, right: usize) -> f64 {
 }
 
 /// The lane above or below a lane in the same net: the only slot it may be lined up with.
-fn lane_among(grid: &Grid, slot: usize, tied: &[usize]) -> Option<usize> {
+pub(super) fn lane_among(grid: &Grid, slot: usize, tied: &[usize]) -> Option<usize> {
     let is_lane = |slot: usize| grid.slots[slot].kind == Kind::Lane;
     tied.iter().copied().find(|&other| is_lane(slot) && is_lane(other))
 }
@@ -90,7 +89,7 @@ fn conflicts(grid: &Grid) -> HashSet<(usize, usize)> {
     found
 }
 
-/// The grid as seen when lining up in one of the four directions: always to the row before, always from the left.
+/// The grid as seen in one of the four directions: always lined up to the row before, always from the left.
 struct View<'a> {
     grid: &'a Grid,
     rows: Vec<Vec<usize>>,
@@ -169,7 +168,8 @@ impl<'a> View<'a> {
             }
         }
         for &b in sorted.iter().rev() {
-            let limit = right_of[b].iter().map(|&(right, distance)| x[right] - distance).fold(f64::MAX, f64::min);
+            let limit =
+                right_of[b].iter().map(|&(right, distance)| x[right] - distance).fold(f64::MAX, f64::min);
             if limit < f64::MAX {
                 x[b] = x[b].max(limit);
             }
@@ -178,7 +178,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Moves the four drawings over one another: the left ones by their left, the right ones by their right edges.
+/// Moves the four drawings over one another, by the edges to which they were pushed.
 fn align_to_narrowest(grid: &Grid, found: &mut [Vec<f64>]) {
     let bounds = |x: &Vec<f64>| {
         let in_rows = || grid.rows.iter().flatten().map(|&slot| (x[slot], &grid.slots[slot]));
@@ -192,71 +192,5 @@ fn align_to_narrowest(grid: &Grid, found: &mut [Vec<f64>]) {
         let leftwards = index % 2 == 0;
         let shift = if leftwards { low - all[index].0 } else { high - all[index].1 };
         x.iter_mut().for_each(|x| *x += shift);
-    }
-}
-
-/// Springs above which shortening takes too long for what it brings.
-const MANY_SPRINGS: usize = 60_000;
-
-/// Moves slots closer to what they are tied to, by network simplex. Lanes that are straight already stay so, as they
-/// become a single point; this also keeps the problem small.
-fn shorten(graph: &Graph, grid: &Grid, nets: &[Net], x: &mut [f64]) {
-    let mut point = vec![usize::MAX; grid.slots.len()];
-    let mut start = Vec::new();
-    for slot in grid.rows.iter().flatten().copied() {
-        let above = lane_among(grid, slot, &grid.slots[slot].up).filter(|&above| x[above] == x[slot]);
-        point[slot] = above.map_or(start.len(), |above| point[above]);
-        if above.is_none() {
-            start.push(x[slot] as i64);
-        }
-    }
-
-    // Of the distances that two points keep in several rows the largest counts.
-    let mut springs = Vec::new();
-    for pair in grid.rows.iter().flat_map(|row| row.windows(2)) {
-        let length = distance(grid, pair[0], pair[1]) as i64;
-        springs.push(Spring { tail: point[pair[0]], head: point[pair[1]], length, weight: 0 });
-    }
-    springs.sort_by_key(|spring| (spring.tail, spring.head, -spring.length));
-    springs.dedup_by_key(|spring| (spring.tail, spring.head));
-
-    let mut pull = |a: usize, b: usize, weight: i64| {
-        let (a, b) = (point[a], point[b]);
-        if a != b {
-            // A point to the left of both, pulled by both: it costs as much as they are apart.
-            let left = start.len();
-            start.push(start[a].min(start[b]));
-            springs.push(Spring { tail: left, head: a, length: 0, weight });
-            springs.push(Spring { tail: left, head: b, length: 0, weight });
-        }
-    };
-    for (upper, slot) in grid.slots.iter().enumerate() {
-        for &lower in &slot.down {
-            pull(upper, lower, stiffness(slot.kind, grid.slots[lower].kind));
-        }
-    }
-    // A net that turns back is drawn close to its ends.
-    for net in nets.iter().filter(|net| net.back && !net.is_direct()) {
-        pull(net.lanes[0], net.to, 1);
-        for from in net.links.iter().map(|&link| graph.links[link].from) {
-            if let Some(lane) = net.lane(grid.slots[from].row) {
-                pull(lane, from, 1);
-            }
-        }
-    }
-    if springs.len() <= MANY_SPRINGS {
-        simplex::minimise(&springs, &mut start);
-        for (x, &point) in x.iter_mut().zip(&point) {
-            *x = start[point] as f64;
-        }
-    }
-}
-
-/// How much it matters that a line is straight: a bend in a long line is worse than one near a box (weights of dot).
-const fn stiffness(upper: Kind, lower: Kind) -> i64 {
-    match (upper, lower) {
-        (Kind::Box, Kind::Box) => 1,
-        (Kind::Lane, Kind::Lane) => 8,
-        _ => 2,
     }
 }

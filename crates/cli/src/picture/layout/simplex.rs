@@ -1,5 +1,6 @@
-//! Network simplex: integers along a line, such that given pairs are at least so far apart and the weighted sum of
-//! all distances is least (Gansner et al., "A Technique for Drawing Directed Graphs", 1993, section 2.3).
+//! Network simplex: integers along a line, such that given pairs are at least so far apart and the weighted
+//! sum of all distances is least (Gansner et al., "A Technique for Drawing Directed Graphs", 1993, section
+//! 2.3).
 //!
 //! It serves twice: boxes in layers with short arrows, and slots in columns with straight ones.
 
@@ -15,7 +16,8 @@ pub(super) struct Spring {
     pub(super) weight: i64,
 }
 
-/// Steps times points visited in a step: about a second. Whatever is reached by then is valid, only not the best.
+/// Steps times points visited in a step: about a second. Whatever is reached by then is valid, only not the
+/// best.
 const BUDGET: usize = 40_000_000;
 /// Negative cuts looked at before the most negative one is taken.
 const SEARCH: usize = 30;
@@ -41,9 +43,9 @@ const NONE: usize = usize::MAX;
 
 /// A spanning tree of springs that are exactly as long as asked for: a vertex of the polytope of solutions.
 ///
-/// Cutting a spring of the tree gives two halves; all springs across, weighted, tell whether it pays to move them
-/// apart. That sum is (up to its sign) the sum of the pulls of all points on one side, so only subtree sums of pulls
-/// are kept, together with a numbering in postorder, in which every subtree is a range.
+/// Cutting a spring of the tree gives two halves; all springs across, weighted, tell whether it pays to move
+/// them apart. That sum is (up to its sign) the sum of the pulls of all points on one side, so only subtree
+/// sums of pulls are kept, together with a numbering in postorder, in which every subtree is a range.
 struct Tree {
     springs: Vec<Spring>,
     /// Springs at each point, and those among them in the tree.
@@ -74,9 +76,10 @@ impl Tree {
             pull[spring.head] += spring.weight;
         }
 
-        // As Prim does it: always the spring that is closest to being tight. Those which start in the tree and those
-        // which end there wait in different queues, as moving the tree shortens the ones and lengthens the others;
-        // what is in the tree is noted relative to `moved`, so that moving it is a single addition.
+        // As Prim does it: always the spring that is closest to being tight. Those which start in the tree
+        // and those which end there wait in different queues, as moving the tree shortens the ones and
+        // lengthens the others; what is in the tree is noted relative to `moved`, so that moving it is a
+        // single addition.
         let mut in_tree = vec![Vec::new(); count];
         let mut joined = vec![false; count];
         let mut moved = 0;
@@ -215,7 +218,8 @@ impl Tree {
         (a.chain(b).map(|number| self.order[number]), below)
     }
 
-    /// The first spring to become tight when the subtree of `leaving` moves away from its parent, and its slack.
+    /// The first spring to become tight when the subtree of `leaving` moves away from its parent, and its
+    /// slack.
     fn replacement(&self, leaving: usize, x: &[i64]) -> Option<(usize, i64)> {
         let (side, below) = self.smaller_side(leaving);
         // The side of the tail moves left, so springs that end there are the ones that get shorter.
@@ -224,7 +228,8 @@ impl Tree {
         for point in side {
             for &index in &self.at[point] {
                 let spring = &self.springs[index];
-                let (here, other) = if ends_here { (spring.head, spring.tail) } else { (spring.tail, spring.head) };
+                let (here, other) =
+                    if ends_here { (spring.head, spring.tail) } else { (spring.tail, spring.head) };
                 if here == point && self.is_below(other, leaving) != below {
                     let slack = x[spring.head] - x[spring.tail] - spring.length;
                     if best.is_none_or(|(_, least)| slack < least) {
@@ -278,8 +283,13 @@ mod tests {
     #[test]
     fn a_loose_point_goes_where_more_springs_pull() {
         // 0 -> 1 -> 2 -> 3 is a chain; 4 hangs between 0 and 3 and is pulled down twice.
-        let springs =
-            [spring(0, 1, 1, 1), spring(1, 2, 1, 1), spring(2, 3, 1, 1), spring(0, 4, 1, 1), spring(4, 3, 1, 2)];
+        let springs = [
+            spring(0, 1, 1, 1),
+            spring(1, 2, 1, 1),
+            spring(2, 3, 1, 1),
+            spring(0, 4, 1, 1),
+            spring(4, 3, 1, 2),
+        ];
         let mut x = vec![0, 1, 2, 3, 1];
         minimise(&springs, &mut x);
         assert_eq!((x[3] - x[0], x[4] - x[0]), (3, 2));

@@ -1,0 +1,102 @@
+//! What can be asked for on the command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Records exactly what a Linux binary did, and keeps that knowledge alive from one build to the next.
+#[derive(Parser)]
+#[command(name = "relive", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Show what is known of a binary, who vouches for it, and what is not understood and why.
+    Inspect(Inspect),
+}
+
+const INSPECT_EXAMPLES: &str = "\
+EXAMPLES:
+  relive inspect /bin/ls
+      one screen: kind, sources, functions, blocks, loops, jump tables, what is not understood
+  relive inspect app --function main
+      blocks of main with disassembly and source lines; an address inside it does as well
+  relive inspect app --function main --svg -o main.svg
+      its control-flow graph as a picture
+  relive inspect app --functions | awk -F'\\t' '$4 != \"understood\"'
+      functions that are not understood, and why
+  relive inspect app --json | jq .text_bytes
+
+Exit status: 0 done, 2 the file cannot be read or is not an x86-64 ELF executable or shared object.";
+
+/// Arguments of `relive inspect`.
+#[derive(Args)]
+#[command(after_help = INSPECT_EXAMPLES)]
+pub struct Inspect {
+    /// The executable or shared object to look at
+    pub binary: PathBuf,
+
+    /// Only this function: a name as in the symbol table or demangled, or an address inside it
+    #[arg(long, short, value_name = "NAME|ADDR")]
+    pub function: Option<String>,
+
+    /// Print a table of all functions (name, address, size, understood or the reason)
+    #[arg(long, group = "view", help_heading = "What to print")]
+    pub functions: bool,
+
+    /// Print a table of all basic blocks (function, address, size, successors)
+    #[arg(long, group = "view", help_heading = "What to print")]
+    pub blocks: bool,
+
+    /// Print everything in the summary, and more, as JSON (schema: docs/inspect-json.md)
+    #[arg(long, group = "view", help_heading = "What to print")]
+    pub json: bool,
+
+    /// Print who calls whom: a table, or a graph with --dot or --svg
+    #[arg(long, group = "view", help_heading = "What to print")]
+    pub callgraph: bool,
+
+    /// Print a graph in Graphviz' language
+    #[arg(long, conflicts_with = "svg", help_heading = "What to print")]
+    pub dot: bool,
+
+    /// Print a graph as a picture
+    #[arg(long, help_heading = "What to print")]
+    pub svg: bool,
+
+    /// With --function: which registers and flags are live before each instruction
+    #[arg(long, requires = "function", help_heading = "How to print")]
+    pub liveness: bool,
+
+    /// Write disassembly in AT&T syntax instead of Intel's
+    #[arg(long, help_heading = "How to print")]
+    pub att: bool,
+
+    /// Show names as in the symbol table instead of demangled
+    #[arg(long, help_heading = "How to print")]
+    pub mangled: bool,
+
+    /// Write to a file instead of standard output
+    #[arg(long, short, value_name = "FILE", help_heading = "How to print")]
+    pub output: Option<PathBuf>,
+
+    /// Do not look for a separate debug file
+    #[arg(long)]
+    pub no_debug_file: bool,
+
+    /// Look for separate debug files below this folder too (may be given several times)
+    #[arg(long, value_name = "DIR")]
+    pub debug_root: Vec<PathBuf>,
+
+    /// Check the results by independent, slower means; disagreement is a bug and ends with status 1
+    #[arg(long)]
+    pub verify: bool,
+
+    /// Print how long each phase took, to standard error
+    #[arg(long)]
+    pub timings: bool,
+}

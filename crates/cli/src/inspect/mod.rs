@@ -1,0 +1,125 @@
+//! `relive inspect`: the phases, and which view is printed.
+
+mod callgraph;
+mod drawing;
+mod json;
+mod listing;
+mod select;
+mod summary;
+mod tables;
+mod verify;
+
+use crate::args::Inspect;
+use crate::output::write_to;
+use anyhow::{Context as _, Result};
+use relive_image::image::Image;
+use relive_image::lines::Lines;
+use relive_image::loader::{Loaded, Options};
+use relive_image::names::demangle;
+use relive_image::program::{Function, Program, Statistics, analyze};
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+/// Everything the views print from.
+pub struct Subject<'a, 'd> {
+    /// The file.
+    pub loaded: &'d Loaded,
+    /// What it says.
+    pub image: &'a Image<'d>,
+    /// What follows.
+    pub program: Program<'d>,
+    /// Source lines.
+    pub lines: Lines<'d>,
+    /// Show names as in the symbol table.
+    pub mangled: bool,
+    timings: Vec<(&'static str, Duration)>,
+}
+
+impl Subject<'_, '_> {
+    /// The name of a function as the user wants to see it.
+    pub fn name<'f>(&self, function: &'f Function<'_>) -> Cow<'f, str> {
+        match (self.mangled, function.name()) {
+            (false, Cow::Borrowed(name)) => demangle(name),
+            (_, name) => name,
+        }
+    }
+}
+
+/// Looks at the file and prints the view that was asked for.
+pub fn run(args: &Inspect) -> Result<()> {
+    let mut timings = Vec::new();
+    let mut timed = Instant::now();
+    let mut lap = |name| {
+        timings.push((name, timed.elapsed()));
+        timed = Instant::now();
+    };
+    let options = Options { find_debug_file: !args.no_debug_file, debug_roots: args.debug_root.clone() };
+    let loaded = Loaded::open(&args.binary, &options).map_err(anyhow::Error::from).map_err(with_remedy)?;
+    lap("read file");
+    let image = loaded
+        .image()
+        .map_err(anyhow::Error::from)
+        .map_err(with_remedy)
+        .with_context(|| args.binary.display().to_string())?;
+    lap("read facts");
+    let program = analyze(&image);
+    lap("analyse");
+    let lines = Lines::new(&loaded);
+    let mut subject = Subject { loaded: &loaded, image: &image, program, lines, mangled: args.mangled, timings: Vec::new() };
+    if args.verify {
+        verify::run(&subject)?;
+        lap("verify");
+    }
+    let statistics = needs_statistics(args).then(|| Statistics::new(subject.image, &subject.program));
+    lap("loops and liveness");
+    subject.timings = timings;
+    write_to(args.output.as_deref(), |out| match (&args.function, statistics) {
+        (Some(wanted), _) => {
+            let function = select::function(&subject, wanted)?;
+            match (args.callgraph, args.dot, args.svg) {
+                (true, ..) => callgraph::print(&subject, Some(function), args, out),
+                (false, false, false) => listing::print(&subject, function, args, out),
+                _ => drawing::print(&subject, function, args, out),
+            }
+        }
+        (None, _) if args.callgraph => callgraph::print(&subject, None, args, out),
+        (None, _) if args.functions => tables::functions(&subject, out),
+        (None, _) if args.blocks => tables::blocks(&subject, out),
+        (None, Some(statistics)) if args.json => json::print(&subject, &statistics, out),
+        (None, Some(statistics)) => summary::print(&subject, &statistics, out),
+        (None, None) => anyhow::bail!("--dot and --svg draw one function: add --function NAME, or --callgraph"),
+    })?;
+    if args.timings {
+        print_timings(&subject);
+    }
+    Ok(())
+}
+
+fn needs_statistics(args: &Inspect) -> bool {
+    args.function.is_none() && !(args.functions || args.blocks || args.callgraph || args.dot || args.svg)
+}
+
+/// Adds what to do to what is wrong.
+fn with_remedy(error: anyhow::Error) -> anyhow::Error {
+    use relive_image::error::ImageError;
+    let remedy = match error.downcast_ref::<ImageError>() {
+        Some(ImageError::NotElf) => "give the program itself, not a script that starts it or an archive that holds it",
+        Some(ImageError::WrongClass(_) | ImageError::WrongMachine(_)) => "build or fetch it for x86-64",
+        Some(ImageError::WrongType(_)) => "link it first",
+        Some(ImageError::Damaged { .. }) => "fetch or build the file again",
+        Some(ImageError::NoCode) => "if this is a separate debug file, give the program it belongs to",
+        None => return error,
+    };
+    anyhow::anyhow!("{error} ({remedy})")
+}
+
+fn print_timings(subject: &Subject<'_, '_>) {
+    for (name, duration) in &subject.timings {
+        eprintln!("{:>9.1} ms  {name}", duration.as_secs_f64() * 1e3);
+        if *name == "analyse" {
+            for (phase, duration) in &subject.program.timings {
+                eprintln!("{:>9.1} ms    {phase}", duration.as_secs_f64() * 1e3);
+            }
+        }
+    }
+}

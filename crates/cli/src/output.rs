@@ -1,0 +1,96 @@
+//! Where results go: standard output, or a file that appears only once it is complete.
+
+use anyhow::{Context as _, Result};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Runs `print` on standard output, or on `file`.
+pub fn write_to(file: Option<&Path>, print: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let Some(file) = file else {
+        let mut out = BufWriter::new(io::stdout().lock());
+        print(&mut out)?;
+        return Ok(out.flush()?);
+    };
+    let beside = beside(file);
+    let written = write_new(&beside, print)
+        .and_then(|()| std::fs::rename(&beside, file).map_err(Into::into))
+        .with_context(|| format!("cannot write {}: is the folder there, and writable?", file.display()));
+    if written.is_err() {
+        // Nothing half-written stays behind; that it cannot be removed either is no news.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+fn write_new(path: &Path, print: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(File::create(path)?);
+    print(&mut out)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    Ok(())
+}
+
+/// A name in the same folder, so that renaming cannot cross file systems.
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.tmp", std::process::id()));
+    file.with_file_name(name)
+}
+
+/// Whether the reader of our output went away: not our business.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+}
+
+/// A number with its digits in groups of three.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A share in per cent: never rounded up to 100 unless it is all.
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 || part == whole {
+        return "100 %".to_string();
+    }
+    let hundredths = part as u128 * 10_000 / u128::from(whole);
+    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1000), "1,000");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn nearly_all_is_not_all() {
+        assert_eq!(percent(99_999_999, 100_000_000), "99.99 %");
+        assert_eq!(percent(5, 5), "100 %");
+        assert_eq!(percent(0, 5), "0.00 %");
+        assert_eq!(percent(0, 0), "100 %");
+    }
+
+    #[test]
+    fn a_failed_write_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let file = folder.path().join("out");
+        assert!(write_to(Some(&file), |_| anyhow::bail!("no")).is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0);
+        write_to(Some(&file), |out| Ok(out.write_all(b"yes")?)).expect("written");
+        assert_eq!(std::fs::read(&file).expect("there"), b"yes");
+    }
+}

@@ -1,0 +1,8 @@
+//! Opening files, source lines and inlined calls, against what other tools say of the same files.
+
+mod damage;
+mod lines;
+mod loader;
+mod programs;
+mod sources;
+mod supplement;
