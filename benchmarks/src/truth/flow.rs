@@ -18,7 +18,7 @@ pub(crate) fn edges(listing: &Listing, pieces: &[Range<u64>], known: &Knowledge)
     let taken = |to: u64| if inside(to) { Step::Taken } else { Step::Tail };
     let mut edges = Vec::new();
     for piece in pieces {
-        let mut live = true;
+        let mut live = false;
         for instruction in listing.range(piece.clone()) {
             let (from, next) = (instruction.address, instruction.end());
             let padding = matches!(instruction.flow, Flow::Nop | Flow::Trap);

@@ -5,16 +5,22 @@ use std::path::PathBuf;
 
 /// Records exactly what a Linux binary did, and keeps that knowledge alive from one build to the next.
 #[derive(Parser)]
-#[command(name = "relive", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
-pub struct Cli {
+#[command(
+    name = "relive",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
 }
 
 /// The commands.
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Show what is known of a binary, who vouches for it, and what is not understood and why.
     Inspect(Inspect),
 }
@@ -36,67 +42,67 @@ Exit status: 0 done, 2 the file cannot be read or is not an x86-64 ELF executabl
 /// Arguments of `relive inspect`.
 #[derive(Args)]
 #[command(after_help = INSPECT_EXAMPLES)]
-pub struct Inspect {
+pub(crate) struct Inspect {
     /// The executable or shared object to look at
-    pub binary: PathBuf,
+    pub(crate) binary: PathBuf,
 
     /// Only this function: a name as in the symbol table or demangled, or an address inside it
     #[arg(long, short, value_name = "NAME|ADDR")]
-    pub function: Option<String>,
+    pub(crate) function: Option<String>,
 
     /// Print a table of all functions (name, address, size, understood or the reason)
     #[arg(long, group = "view", help_heading = "What to print")]
-    pub functions: bool,
+    pub(crate) functions: bool,
 
     /// Print a table of all basic blocks (function, address, size, successors)
     #[arg(long, group = "view", help_heading = "What to print")]
-    pub blocks: bool,
+    pub(crate) blocks: bool,
 
     /// Print everything in the summary, and more, as JSON (schema: docs/inspect-json.md)
     #[arg(long, group = "view", help_heading = "What to print")]
-    pub json: bool,
+    pub(crate) json: bool,
 
     /// Print who calls whom: a table, or a graph with --dot or --svg
     #[arg(long, group = "view", help_heading = "What to print")]
-    pub callgraph: bool,
+    pub(crate) callgraph: bool,
 
     /// Print a graph in Graphviz' language
     #[arg(long, conflicts_with = "svg", help_heading = "What to print")]
-    pub dot: bool,
+    pub(crate) dot: bool,
 
     /// Print a graph as a picture
     #[arg(long, help_heading = "What to print")]
-    pub svg: bool,
+    pub(crate) svg: bool,
 
     /// With --function: which registers and flags are live before each instruction
     #[arg(long, requires = "function", help_heading = "How to print")]
-    pub liveness: bool,
+    pub(crate) liveness: bool,
 
     /// Write disassembly in AT&T syntax instead of Intel's
     #[arg(long, help_heading = "How to print")]
-    pub att: bool,
+    pub(crate) att: bool,
 
     /// Show names as in the symbol table instead of demangled
     #[arg(long, help_heading = "How to print")]
-    pub mangled: bool,
+    pub(crate) mangled: bool,
 
     /// Write to a file instead of standard output
     #[arg(long, short, value_name = "FILE", help_heading = "How to print")]
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
 
     /// Do not look for a separate debug file
     #[arg(long)]
-    pub no_debug_file: bool,
+    pub(crate) no_debug_file: bool,
 
     /// Look for separate debug files below this folder too (may be given several times)
     #[arg(long, value_name = "DIR")]
-    pub debug_root: Vec<PathBuf>,
+    pub(crate) debug_root: Vec<PathBuf>,
 
     /// Check the results by independent, slower means; disagreement is a bug and ends with status 1
     #[arg(long)]
-    pub verify: bool,
+    pub(crate) verify: bool,
 
     /// Print how long each phase took, to standard error
     #[arg(long)]
-    pub timings: bool,
+    pub(crate) timings: bool,
 }

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Runs `print` on standard output, or on `file`.
-pub fn write_to(file: Option<&Path>, print: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+pub(crate) fn write_to(file: Option<&Path>, print: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let Some(file) = file else {
         let mut out = BufWriter::new(io::stdout().lock());
         print(&mut out)?;
@@ -38,12 +38,14 @@ fn beside(file: &Path) -> PathBuf {
 }
 
 /// Whether the reader of our output went away: not our business.
-pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
 }
 
 /// A number with its digits in groups of three.
-pub fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -56,7 +58,7 @@ pub fn grouped(number: u64) -> String {
 }
 
 /// A share in per cent: never rounded up to 100 unless it is all.
-pub fn percent(part: u64, whole: u64) -> String {
+pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 || part == whole {
         return "100 %".to_string();
     }

@@ -243,9 +243,7 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
                 let Some(shape) = self.indexed(addr, u64::from(bits / 8)) else { return false };
                 self.read_table(state, jump, shape, None, out)
             }
-            Expr::Sum(place, terms) if terms.is_empty() => {
-                self.add_place(LinkAddr(place), out)
-            }
+            Expr::Sum(place, terms) if terms.is_empty() => self.add_place(LinkAddr(place), out),
             Expr::Sum(base, terms) => {
                 let [(entry, 1)] = terms.as_slice() else { return false };
                 let entry = match *self.values.exprs.get(*entry) {
@@ -255,7 +253,9 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
                 let Expr::Load { addr, bits: 32, .. } = *self.values.exprs.get(entry) else { return false };
                 if let Some(fixed) = self.values.exprs.as_constant(addr) {
                     // On the ways known so far the index is a constant; more ways may turn up.
-                    let Some(place) = self.entry(LinkAddr(fixed), 4, Some(LinkAddr(base))) else { return false };
+                    let Some(place) = self.entry(LinkAddr(fixed), 4, Some(LinkAddr(base))) else {
+                        return false;
+                    };
                     return self.add_place(place, out);
                 }
                 let Some(shape) = self.indexed(addr, 4) else { return false };

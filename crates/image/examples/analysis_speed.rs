@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release -p relive-image --example analysis_speed -- $(gcc -print-prog-name=cc1)
 
-use relive_code::liveness::{Convention, Liveness};
 use relive_code::isa::RegSet;
+use relive_code::liveness::{Convention, Liveness};
 use relive_code::stack_height::StackHeights;
 use relive_image::image::Image;
 use relive_image::program;
@@ -19,7 +19,8 @@ fn main() {
         let insns: u64 = cfgs.iter().flat_map(|cfg| &cfg.blocks).map(|block| u64::from(block.insns)).sum();
         println!("{path}: {} functions, {blocks} blocks, {insns} instructions", cfgs.len());
 
-        for (name, convention) in [("cautious", Convention::cautious()), ("system_v", Convention::system_v())] {
+        for (name, convention) in [("cautious", Convention::cautious()), ("system_v", Convention::system_v())]
+        {
             let start = Instant::now();
             let mut flags = 0;
             for cfg in &cfgs {

@@ -1,9 +1,9 @@
 //! The skeleton of an ELF file: segments, sections, the dynamic table.
 
 use crate::error::{Complaint, ImageError};
+use object::LittleEndian;
 use object::elf;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _};
-use object::{LittleEndian, U64};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::source::CodeSource;
 use std::borrow::Cow;
@@ -378,9 +378,4 @@ fn read_sections<'d>(header: &Header, data: &'d [u8]) -> Result<Vec<Section<'d>>
         });
     }
     Ok(sections)
-}
-
-/// Reads a table of 64-bit words.
-pub(crate) fn words(data: &[u8]) -> &[U64<LittleEndian>] {
-    object::pod::slice_from_bytes(data, data.len() / 8).map_or(&[], |(words, _)| words)
 }

@@ -10,7 +10,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Prints all calls, or those from and to one function.
-pub fn print(subject: &Subject<'_, '_>, around: Option<FunctionId>, args: &Inspect, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn print(
+    subject: &Subject<'_, '_>,
+    around: Option<FunctionId>,
+    args: &Inspect,
+    out: &mut dyn Write,
+) -> Result<()> {
     let graph = CallGraph::new(&subject.program);
     let calls: Vec<&Call> = match around {
         Some(id) => graph.from(id).iter().chain(graph.to(id).filter(|c| c.caller != id)).collect(),
@@ -29,7 +34,13 @@ pub fn print(subject: &Subject<'_, '_>, around: Option<FunctionId>, args: &Inspe
             (false, Callee::Slot(_) | Callee::Unknown) => "indirect",
             (false, _) => "direct",
         };
-        writeln!(out, "{}\t{}\t{}\t{kind}", field(&subject.name(caller)), call.site, field(&callee_name(subject, call.callee)))?;
+        writeln!(
+            out,
+            "{}\t{}\t{}\t{kind}",
+            field(&subject.name(caller)),
+            call.site,
+            field(&callee_name(subject, call.callee))
+        )?;
     }
     Ok(())
 }

@@ -13,7 +13,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Prints the graph in Graphviz' language or as SVG.
-pub fn print(subject: &Subject<'_, '_>, id: FunctionId, args: &Inspect, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn print(
+    subject: &Subject<'_, '_>,
+    id: FunctionId,
+    args: &Inspect,
+    out: &mut dyn Write,
+) -> Result<()> {
     let picture = draw(subject, id, args);
     let text = if args.dot { picture.to_dot() } else { picture.to_svg() };
     Ok(out.write_all(text.as_bytes())?)
@@ -40,7 +45,8 @@ fn draw(subject: &Subject<'_, '_>, id: FunctionId, args: &Inspect) -> Picture {
         } else {
             Tone::Plain
         };
-        let place = subject.lines.at(block.start).map_or(String::new(), |l| format!("  {}:{}", l.file, l.line));
+        let place =
+            subject.lines.at(block.start).map_or(String::new(), |l| format!("  {}:{}", l.file, l.line));
         nodes.push(Node {
             heading: format!("{id} {}{place}", block.start),
             lines: instructions(subject, block).map(|insn| insn.text(syntax(args)).to_string()).collect(),

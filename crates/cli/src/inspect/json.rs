@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 
 /// Prints the report as one JSON object.
-pub fn print(subject: &Subject<'_, '_>, s: &Statistics, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn print(subject: &Subject<'_, '_>, s: &Statistics, out: &mut dyn Write) -> Result<()> {
     let image = subject.image;
     let program = &subject.program;
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
@@ -78,7 +78,7 @@ pub fn print(subject: &Subject<'_, '_>, s: &Statistics, out: &mut dyn Write) -> 
             "one": { "source": c.one.0.name(), "says": c.one.1 },
             "other": { "source": c.other.0.name(), "says": c.other.1 },
         })).collect::<Vec<_>>(),
-        "complaints": image.complaints.iter().chain(&program.complaints).map(ToString::to_string)
+        "complaints": image.complaints.iter().chain(&program.complaints).chain(&subject.lines.complaints()).map(ToString::to_string)
             .chain(subject.loaded.notes.iter().cloned()).collect::<Vec<_>>(),
         "timings_ms": subject.timings.iter().chain(&program.timings)
             .map(|(name, duration)| ((*name).to_string(), json!(duration.as_secs_f64() * 1e3)))

@@ -17,7 +17,12 @@ use relive_image::program::FunctionId;
 use std::io::Write;
 
 /// Prints everything about one function.
-pub fn print(subject: &Subject<'_, '_>, id: FunctionId, args: &Inspect, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn print(
+    subject: &Subject<'_, '_>,
+    id: FunctionId,
+    args: &Inspect,
+    out: &mut dyn Write,
+) -> Result<()> {
     heading(subject, id, out)?;
     let cfg = &subject.program.function(id).cfg;
     let graph = cfg.graph();
@@ -26,20 +31,32 @@ pub fn print(subject: &Subject<'_, '_>, id: FunctionId, args: &Inspect, out: &mu
     let liveness = args.liveness.then(|| Liveness::new(cfg, &subject.image.elf, &Convention::system_v()));
     let mut shown_line = None;
     for (id, block) in cfg.numbered_blocks() {
-        block_heading(subject, cfg, id, &loops, &heights, out)?;
+        block_heading(cfg, id, &loops, heights.at_block(id), out)?;
         let live = liveness.as_ref().map(|l| l.per_insn(id));
         for (index, insn) in instructions(subject, block).enumerate() {
             let line = subject.lines.at(insn.addr());
             if line.is_some() && line != shown_line {
                 shown_line = line;
                 if let Some(line) = line {
-                    writeln!(out, "      ; {}:{}{}", field(line.file), line.line, inlined(subject, insn.addr()))?;
+                    writeln!(
+                        out,
+                        "      ; {}:{}{}",
+                        field(line.file),
+                        line.line,
+                        inlined(subject, insn.addr())
+                    )?;
                 }
             }
             if let Some((_, live)) = live.as_ref().and_then(|l| l.get(index)) {
                 writeln!(out, "      ; live: {live}")?;
             }
-            writeln!(out, "  {:>10x}  {}{}", insn.addr().0, insn.text(syntax(args)), remark(subject, block, &insn))?;
+            writeln!(
+                out,
+                "  {:>10x}  {}{}",
+                insn.addr().0,
+                insn.text(syntax(args)),
+                remark(subject, block, &insn)
+            )?;
         }
         for edge in cfg.edges_from(id) {
             writeln!(out, "      -> {}", edge_text(subject, cfg, edge))?;
@@ -54,13 +71,27 @@ pub fn print(subject: &Subject<'_, '_>, id: FunctionId, args: &Inspect, out: &mu
 fn heading(subject: &Subject<'_, '_>, id: FunctionId, out: &mut dyn Write) -> Result<()> {
     let function = subject.program.function(id);
     let cfg = &function.cfg;
-    writeln!(out, "{} at {}, {} bytes", field(&subject.name(function)), function.entry, grouped(function.size()))?;
+    writeln!(
+        out,
+        "{} at {}, {} bytes",
+        field(&subject.name(function)),
+        function.entry,
+        grouped(function.size())
+    )?;
     if function.names.len() > 1 {
-        writeln!(out, "also called {}", function.names[1..].iter().map(|n| field(n)).collect::<Vec<_>>().join(", "))?;
+        writeln!(
+            out,
+            "also called {}",
+            function.names[1..].iter().map(|n| field(n)).collect::<Vec<_>>().join(", ")
+        )?;
     }
     writeln!(out, "vouched for by {}", function.vouchers)?;
     if cfg.pieces.len() > 1 {
-        writeln!(out, "in pieces {}", cfg.pieces.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))?;
+        writeln!(
+            out,
+            "in pieces {}",
+            cfg.pieces.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        )?;
     }
     if cfg.entries.len() > 1 {
         let entries: Vec<String> = cfg.entries.iter().map(|&b| cfg.block(b).start.to_string()).collect();
@@ -73,17 +104,22 @@ fn heading(subject: &Subject<'_, '_>, id: FunctionId, out: &mut dyn Write) -> Re
         writeln!(out, "understood")?;
     }
     for problem in &cfg.problems {
-        writeln!(out, "not understood: {} at {} ({})", problem.reason.explanation(), problem.at, problem.reason)?;
+        writeln!(
+            out,
+            "not understood: {} at {} ({})",
+            problem.reason.explanation(),
+            problem.at,
+            problem.reason
+        )?;
     }
     Ok(())
 }
 
 fn block_heading(
-    subject: &Subject<'_, '_>,
     cfg: &Cfg,
     id: BlockId,
     loops: &LoopForest,
-    heights: &StackHeights,
+    height: Option<i64>,
     out: &mut dyn Write,
 ) -> Result<()> {
     let block = cfg.block(id);
@@ -101,11 +137,10 @@ fn block_heading(
         let role = if loops[inner].header == id.0 { "heads" } else { "in" };
         write!(out, ", {role} {inner} (depth {})", loops.depth(id.0))?;
     }
-    match heights.at_block(id) {
+    match height {
         Some(height) => write!(out, ", stack {height:+}")?,
         None => write!(out, ", stack unknown")?,
     }
-    let _ = subject;
     Ok(writeln!(out)?)
 }
 
@@ -126,19 +161,26 @@ fn remark(subject: &Subject<'_, '_>, block: &Block, insn: &Insn) -> String {
     }
     match block.end {
         End::Call(target) => format!("    ; {}", place_name(subject, target)),
-        End::IndirectCall(Some(slot)) => subject.image.import_at(slot).map_or(String::new(), |name| format!("    ; {name}")),
+        End::IndirectCall(Some(slot)) => {
+            subject.image.import_at(slot).map_or(String::new(), |name| format!("    ; {name}"))
+        }
         _ => String::new(),
     }
 }
 
 /// The name of the function or stub at `at`, with an offset if it is inside.
-pub fn place_name(subject: &Subject<'_, '_>, at: LinkAddr) -> String {
+pub(crate) fn place_name(subject: &Subject<'_, '_>, at: LinkAddr) -> String {
     if let Some(stub) = subject.image.stub_holding(at) {
-        return subject.image.stub_name(stub).map_or_else(|| at.to_string(), |name| demangle(&name).into_owned());
+        return subject
+            .image
+            .stub_name(stub)
+            .map_or_else(|| at.to_string(), |name| demangle(&name).into_owned());
     }
     match subject.program.function_holding(at).map(|id| subject.program.function(id)) {
         Some(function) if function.entry == at => subject.name(function).into_owned(),
-        Some(function) if at > function.entry => format!("{}+{:#x}", subject.name(function), at.since(function.entry)),
+        Some(function) if at > function.entry => {
+            format!("{}+{:#x}", subject.name(function), at.since(function.entry))
+        }
         _ => at.to_string(),
     }
 }
@@ -152,12 +194,15 @@ fn edge_text(subject: &Subject<'_, '_>, cfg: &Cfg, edge: &Edge) -> String {
 }
 
 /// The instructions of a block.
-pub fn instructions<'s>(subject: &'s Subject<'_, '_>, block: &Block) -> impl Iterator<Item = Insn> + use<'s> {
+pub(crate) fn instructions<'s>(
+    subject: &'s Subject<'_, '_>,
+    block: &Block,
+) -> impl Iterator<Item = Insn> + use<'s> {
     let bytes = subject.image.elf.bytes_in(block.start, u64::from(block.len)).unwrap_or(&[]);
     Decode::new(bytes, block.start)
 }
 
 /// The notation the user wants.
-pub fn syntax(args: &Inspect) -> Syntax {
+pub(crate) fn syntax(args: &Inspect) -> Syntax {
     if args.att { Syntax::Att } else { Syntax::Intel }
 }

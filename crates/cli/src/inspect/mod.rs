@@ -21,23 +21,23 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 /// Everything the views print from.
-pub struct Subject<'a, 'd> {
+pub(crate) struct Subject<'a, 'd> {
     /// The file.
-    pub loaded: &'d Loaded,
+    pub(crate) loaded: &'d Loaded,
     /// What it says.
-    pub image: &'a Image<'d>,
+    pub(crate) image: &'a Image<'d>,
     /// What follows.
-    pub program: Program<'d>,
+    pub(crate) program: Program<'d>,
     /// Source lines.
-    pub lines: Lines<'d>,
+    pub(crate) lines: Lines<'d>,
     /// Show names as in the symbol table.
-    pub mangled: bool,
+    pub(crate) mangled: bool,
     timings: Vec<(&'static str, Duration)>,
 }
 
 impl Subject<'_, '_> {
     /// The name of a function as the user wants to see it.
-    pub fn name<'f>(&self, function: &'f Function<'_>) -> Cow<'f, str> {
+    pub(crate) fn name<'f>(&self, function: &'f Function<'_>) -> Cow<'f, str> {
         match (self.mangled, function.name()) {
             (false, Cow::Borrowed(name)) => demangle(name),
             (_, name) => name,
@@ -46,7 +46,7 @@ impl Subject<'_, '_> {
 }
 
 /// Looks at the file and prints the view that was asked for.
-pub fn run(args: &Inspect) -> Result<()> {
+pub(crate) fn run(args: &Inspect) -> Result<()> {
     let mut timings = Vec::new();
     let mut timed = Instant::now();
     let mut lap = |name| {
@@ -65,7 +65,14 @@ pub fn run(args: &Inspect) -> Result<()> {
     let program = analyze(&image);
     lap("analyse");
     let lines = Lines::new(&loaded);
-    let mut subject = Subject { loaded: &loaded, image: &image, program, lines, mangled: args.mangled, timings: Vec::new() };
+    let mut subject = Subject {
+        loaded: &loaded,
+        image: &image,
+        program,
+        lines,
+        mangled: args.mangled,
+        timings: Vec::new(),
+    };
     if args.verify {
         verify::run(&subject)?;
         lap("verify");
@@ -87,7 +94,9 @@ pub fn run(args: &Inspect) -> Result<()> {
         (None, _) if args.blocks => tables::blocks(&subject, out),
         (None, Some(statistics)) if args.json => json::print(&subject, &statistics, out),
         (None, Some(statistics)) => summary::print(&subject, &statistics, out),
-        (None, None) => anyhow::bail!("--dot and --svg draw one function: add --function NAME, or --callgraph"),
+        (None, None) => {
+            anyhow::bail!("--dot and --svg draw one function: add --function NAME, or --callgraph")
+        }
     })?;
     if args.timings {
         print_timings(&subject);
@@ -103,7 +112,9 @@ fn needs_statistics(args: &Inspect) -> bool {
 fn with_remedy(error: anyhow::Error) -> anyhow::Error {
     use relive_image::error::ImageError;
     let remedy = match error.downcast_ref::<ImageError>() {
-        Some(ImageError::NotElf) => "give the program itself, not a script that starts it or an archive that holds it",
+        Some(ImageError::NotElf) => {
+            "give the program itself, not a script that starts it or an archive that holds it"
+        }
         Some(ImageError::WrongClass(_) | ImageError::WrongMachine(_)) => "build or fetch it for x86-64",
         Some(ImageError::WrongType(_)) => "link it first",
         Some(ImageError::Damaged { .. }) => "fetch or build the file again",

@@ -7,7 +7,7 @@ use relive_image::names::demangle;
 use relive_image::program::FunctionId;
 
 /// Finds a function by name or address.
-pub fn function(subject: &Subject<'_, '_>, wanted: &str) -> Result<FunctionId> {
+pub(crate) fn function(subject: &Subject<'_, '_>, wanted: &str) -> Result<FunctionId> {
     let file = subject.loaded.path.display();
     if let Some(address) = address(wanted) {
         return match subject.program.function_holding(address) {

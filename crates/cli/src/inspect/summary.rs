@@ -11,9 +11,9 @@ use std::fmt::Display;
 use std::io::Write;
 
 /// Prints the summary.
-pub fn print(subject: &Subject<'_, '_>, statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn print(subject: &Subject<'_, '_>, statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
     heading(subject, out)?;
-    counts(subject, statistics, out)?;
+    counts(statistics, out)?;
     not_understood(subject, statistics, out)?;
     doubts(subject, out)
 }
@@ -24,7 +24,8 @@ fn row(out: &mut dyn Write, label: &str, number: impl Display, rest: impl Displa
 
 fn heading(subject: &Subject<'_, '_>, out: &mut dyn Write) -> Result<()> {
     let image = subject.image;
-    let linking = if image.elf.interpreter.is_some() || !image.elf.dynamic.is_empty() { "dynamic" } else { "static" };
+    let linking =
+        if image.elf.interpreter.is_some() || !image.elf.dynamic.is_empty() { "dynamic" } else { "static" };
     let symbols = if image.has_debug_file {
         "symbols in a separate debug file"
     } else if image.symbols.is_empty() {
@@ -49,13 +50,15 @@ fn heading(subject: &Subject<'_, '_>, out: &mut dyn Write) -> Result<()> {
     for producer in image.identity.producers.iter().take(3) {
         writeln!(out, "made by {}", field(producer))?;
     }
-    let present: Vec<String> =
-        sources::present(image, &subject.lines).iter().map(|s| format!("{} {}", s.name, grouped(s.count as u64))).collect();
+    let present: Vec<String> = sources::present(image, &subject.lines)
+        .iter()
+        .map(|s| format!("{} {}", s.name, grouped(s.count as u64)))
+        .collect();
     writeln!(out, "sources: {}\n", if present.is_empty() { "none".to_string() } else { present.join(", ") })?;
     Ok(())
 }
 
-fn counts(subject: &Subject<'_, '_>, s: &Statistics, out: &mut dyn Write) -> Result<()> {
+fn counts(s: &Statistics, out: &mut dyn Write) -> Result<()> {
     let mut notes = vec![format!("{} understood", percent(s.understood.count, s.functions.count))];
     for (count, what) in [
         (s.hidden, "in no table"),
@@ -68,27 +71,62 @@ fn counts(subject: &Subject<'_, '_>, s: &Statistics, out: &mut dyn Write) -> Res
         }
     }
     row(out, "functions", grouped(s.functions.count), notes.join(", "))?;
-    row(out, "blocks", grouped(s.blocks), format!("{} instructions, {} unreached blocks", grouped(s.instructions), grouped(s.unreached_blocks)))?;
-    let kinds: Vec<String> = [EdgeKind::Taken, EdgeKind::Case, EdgeKind::TailCall, EdgeKind::LandingPad, EdgeKind::Unknown]
-        .iter()
-        .filter_map(|kind| s.edges.get(kind).map(|count| format!("{} {kind}", grouped(*count))))
-        .collect();
+    row(
+        out,
+        "blocks",
+        grouped(s.blocks),
+        format!("{} instructions, {} unreached blocks", grouped(s.instructions), grouped(s.unreached_blocks)),
+    )?;
+    let kinds: Vec<String> =
+        [EdgeKind::Taken, EdgeKind::Case, EdgeKind::TailCall, EdgeKind::LandingPad, EdgeKind::Unknown]
+            .iter()
+            .filter_map(|kind| s.edges.get(kind).map(|count| format!("{} {kind}", grouped(*count))))
+            .collect();
     row(out, "edges", grouped(s.edges.values().sum()), kinds.join(", "))?;
-    row(out, "calls", grouped(s.direct_calls + s.indirect_calls), format!("{} indirect", grouped(s.indirect_calls)))?;
-    row(out, "loops", grouped(s.loops), format!("nested up to {} deep, {} functions with irreducible ones", s.deepest_loop, grouped(s.irreducible)))?;
-    let bounds: Vec<String> = s.tables.iter().map(|(bound, count)| format!("{} {}", grouped(*count), bound.name())).collect();
-    let bounds = if bounds.is_empty() { String::new() } else { format!("; size known from: {}", bounds.join(", ")) };
-    row(out, "jump tables", grouped(s.tables.values().sum()), format!("{} entries{bounds}", grouped(s.table_entries)))?;
+    row(
+        out,
+        "calls",
+        grouped(s.direct_calls + s.indirect_calls),
+        format!("{} indirect", grouped(s.indirect_calls)),
+    )?;
+    row(
+        out,
+        "loops",
+        grouped(s.loops),
+        format!(
+            "nested up to {} deep, {} functions with irreducible ones",
+            s.deepest_loop,
+            grouped(s.irreducible)
+        ),
+    )?;
+    let bounds: Vec<String> =
+        s.tables.iter().map(|(bound, count)| format!("{} {}", grouped(*count), bound.name())).collect();
+    let bounds =
+        if bounds.is_empty() { String::new() } else { format!("; size known from: {}", bounds.join(", ")) };
+    row(
+        out,
+        "jump tables",
+        grouped(s.tables.values().sum()),
+        format!("{} entries{bounds}", grouped(s.table_entries)),
+    )?;
     row(
         out,
         "liveness",
         percent(s.flags_free, s.blocks),
-        format!("of blocks have a place with dead flags, {} one with a dead register", percent(s.register_free, s.blocks)),
+        format!(
+            "of blocks start with dead flags, {} with a dead register",
+            percent(s.register_free, s.blocks)
+        ),
     )?;
     let (total, understood) = s.text;
-    let outside: Vec<String> = s.outside.iter().map(|(kind, bytes)| format!("{} {kind}", grouped(*bytes))).collect();
-    row(out, "text bytes", grouped(total), format!("{} understood; outside functions: {}", percent(understood, total), outside.join(", ")))?;
-    let _ = subject;
+    let outside: Vec<String> =
+        s.outside.iter().map(|(kind, bytes)| format!("{} {kind}", grouped(*bytes))).collect();
+    row(
+        out,
+        "text bytes",
+        grouped(total),
+        format!("{} understood; outside functions: {}", percent(understood, total), outside.join(", ")),
+    )?;
     Ok(())
 }
 
@@ -145,6 +183,7 @@ fn doubts(subject: &Subject<'_, '_>, out: &mut dyn Write) -> Result<()> {
         .complaints
         .iter()
         .chain(&subject.program.complaints)
+        .chain(&subject.lines.complaints())
         .map(ToString::to_string)
         .chain(subject.loaded.notes.iter().cloned())
         .collect();

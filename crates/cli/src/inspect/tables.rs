@@ -6,17 +6,23 @@ use relive_code::cfg::Target;
 use std::io::Write;
 
 /// One line a function.
-pub fn functions(subject: &Subject<'_, '_>, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn functions(subject: &Subject<'_, '_>, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "name\taddress\tsize\tstatus")?;
     for function in &subject.program.functions {
         let status = function.reason().map_or("understood", |reason| reason.name());
-        writeln!(out, "{}\t{}\t{}\t{status}", field(&subject.name(function)), function.entry, function.size())?;
+        writeln!(
+            out,
+            "{}\t{}\t{}\t{status}",
+            field(&subject.name(function)),
+            function.entry,
+            function.size()
+        )?;
     }
     Ok(())
 }
 
 /// One line a basic block.
-pub fn blocks(subject: &Subject<'_, '_>, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn blocks(subject: &Subject<'_, '_>, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "function\taddress\tsize\tsuccessors")?;
     for function in &subject.program.functions {
         let name = subject.name(function);
@@ -42,7 +48,7 @@ pub fn blocks(subject: &Subject<'_, '_>, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Text that cannot break a table, whatever a symbol is called.
-pub fn field(text: &str) -> std::borrow::Cow<'_, str> {
+pub(crate) fn field(text: &str) -> std::borrow::Cow<'_, str> {
     if text.contains(|c: char| c.is_control()) {
         text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>().into()
     } else {

@@ -11,7 +11,7 @@ use relive_code::verify;
 const SMALL: usize = 2_000;
 
 /// Checks every understood function.
-pub fn run(subject: &Subject<'_, '_>) -> Result<()> {
+pub(crate) fn run(subject: &Subject<'_, '_>) -> Result<()> {
     let mut wrong = Vec::new();
     for function in subject.program.functions.iter().filter(|f| f.cfg.is_understood()) {
         let mut check = |result: Result<(), String>| {

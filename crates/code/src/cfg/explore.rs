@@ -108,7 +108,9 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
 
     fn is_doubtful(&self, ender: &Ender) -> bool {
         match ender.flow {
-            Flow::Call(target) => !ender.goes_on && self.surroundings.returns(target) == Returns::SeeminglyNot,
+            Flow::Call(target) => {
+                !ender.goes_on && self.surroundings.returns(target) == Returns::SeeminglyNot
+            }
             _ => false,
         }
     }

@@ -327,7 +327,14 @@ impl<'a, 'd> Analysis<'a, 'd> {
             .flat_map(|(f, id)| f.cfg.pieces.iter().map(move |&p| (p, FunctionId(id))))
             .collect();
         pieces.sort_unstable();
-        Program { functions, stretches, contradictions: self.contradictions, pieces, timings: self.timings }
+        Program {
+            functions,
+            stretches,
+            contradictions: self.contradictions,
+            complaints: self.complaints,
+            pieces,
+            timings: self.timings,
+        }
     }
 }
 

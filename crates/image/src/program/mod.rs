@@ -15,6 +15,7 @@ pub use call_graph::{Call, CallGraph, Callee};
 pub use statistics::{Amount, Statistics};
 pub use units::Contradiction;
 
+use crate::error::Complaint;
 use crate::provenance::Vouchers;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Cfg, GapKind, Reason};
@@ -120,6 +121,8 @@ pub struct Program<'d> {
     pub stretches: Vec<Stretch>,
     /// Where sources of facts disagree.
     pub contradictions: Vec<Contradiction>,
+    /// What could not be read on the way.
+    pub complaints: Vec<Complaint>,
     /// Pieces of functions by address, and whose they are.
     pieces: Vec<(AddrRange, FunctionId)>,
     /// How long each phase took.

@@ -1,11 +1,14 @@
 //! Numbers about a whole program.
 
 use super::{Program, StretchKind};
+use crate::image::Image;
 use crate::provenance::Provenance;
 use rayon::prelude::*;
 use relive_code::cfg::{Cfg, EdgeKind, End, GapKind, Reason};
 use relive_code::dominators::DominatorTree;
+use relive_code::isa::RegSet;
 use relive_code::jump_table::TableBound;
+use relive_code::liveness::{Convention, Liveness};
 use relive_code::loops::LoopForest;
 use std::collections::BTreeMap;
 
@@ -45,6 +48,10 @@ pub struct Statistics {
     pub instructions: u64,
     /// Edges by kind.
     pub edges: BTreeMap<EdgeKind, u64>,
+    /// Blocks at whose start the arithmetic flags are dead.
+    pub flags_free: u64,
+    /// Blocks at whose start some general-purpose register is dead.
+    pub register_free: u64,
     /// Natural loops.
     pub loops: u64,
     /// The deepest nesting.
@@ -74,11 +81,15 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Counts everything; finds loops on the way.
+    /// Counts everything; finds loops and live registers on the way.
     #[must_use]
-    pub fn new(program: &Program<'_>) -> Self {
-        let mut total =
-            program.functions.par_iter().map(|f| Self::of_code(&f.cfg)).reduce(Self::default, Self::plus);
+    pub fn new(image: &Image<'_>, program: &Program<'_>) -> Self {
+        let convention = Convention::system_v();
+        let mut total = program
+            .functions
+            .par_iter()
+            .map(|f| Self::of_code(&f.cfg, image, &convention))
+            .reduce(Self::default, Self::plus);
         for function in &program.functions {
             let size = function.size();
             total.functions.add(size);
@@ -112,7 +123,7 @@ impl Statistics {
         total
     }
 
-    fn of_code(cfg: &Cfg) -> Self {
+    fn of_code(cfg: &Cfg, image: &Image<'_>, convention: &Convention) -> Self {
         let mut this = Self::default();
         for block in &cfg.blocks {
             this.blocks += 1;
@@ -138,6 +149,12 @@ impl Statistics {
                 GapKind::Unexplained => {}
             }
         }
+        let liveness = Liveness::new(cfg, &image.elf, convention);
+        for (id, _) in cfg.numbered_blocks() {
+            let live = liveness.live_in(id);
+            this.flags_free += u64::from(!live.intersects(RegSet::ARITHMETIC_FLAGS));
+            this.register_free += u64::from(!live.contains(RegSet::GPRS));
+        }
         this.landing_pads = cfg.landing_pads.len() as u64;
         let graph = cfg.graph();
         let loops = LoopForest::new(&graph, &DominatorTree::new(&graph, &cfg.roots()));
@@ -155,6 +172,8 @@ impl Statistics {
         self.indirect_calls += other.indirect_calls;
         self.landing_pads += other.landing_pads;
         self.loops += other.loops;
+        self.flags_free += other.flags_free;
+        self.register_free += other.register_free;
         self.deepest_loop = self.deepest_loop.max(other.deepest_loop);
         self.irreducible += other.irreducible;
         self.table_entries += other.table_entries;

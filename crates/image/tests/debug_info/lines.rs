@@ -32,8 +32,8 @@ fn agrees_with_symbolizer(file: &Path, step: usize) -> usize {
     let loaded = open(file);
     let lines = Lines::new(&loaded);
     let addresses: Vec<LinkAddr> = instructions(file).into_iter().step_by(step).collect();
-    assert!(addresses.len() > 100);
     let mut deepest = 0;
+    let mut known = 0;
     for (&at, said) in addresses.iter().zip(symbolizer(file, &addresses)) {
         let frames = lines.inlined_at(at);
         assert_eq!(frames.first().and_then(|f| f.location), lines.at(at), "{at}");
@@ -42,8 +42,10 @@ fn agrees_with_symbolizer(file: &Path, step: usize) -> usize {
             continue;
         }
         deepest = deepest.max(frames.len());
+        known += 1;
         assert_eq!(as_symbolizer(&frames), said, "{at}");
     }
+    assert!(known >= 40 && known * 2 > addresses.len(), "{known} of {} have lines", addresses.len());
     agrees_with_itself(&lines, &addresses);
     assert_eq!(lines.complaints(), []);
     deepest
@@ -71,8 +73,10 @@ fn agrees_with_addr2line(file: &Path) {
     for (&at, said) in addresses.iter().zip(addr2line(file, &addresses)) {
         let frames = lines.inlined_at(at);
         // What GNU calls the inlined part of a line is no part of the place.
-        let said: Vec<Line> =
-            said.into_iter().map(|(f, at)| (f, at.split(" (").next().unwrap_or_default().to_string())).collect();
+        let said: Vec<Line> = said
+            .into_iter()
+            .map(|(f, at)| (f, at.split(" (").next().unwrap_or_default().to_string()))
+            .collect();
         if frames.is_empty() {
             // It counts padding behind the last function as part of its last line.
             assert!(said.len() == 1 && said[0].0 == "?", "{at}: {said:?}");

@@ -73,7 +73,11 @@ pub(crate) type Line = (String, String);
 /// What `llvm-symbolizer` says: for each address its functions, the innermost first.
 pub(crate) fn symbolizer(file: &Path, addresses: &[LinkAddr]) -> Vec<Vec<Line>> {
     let mut command = Command::new("llvm-symbolizer-19");
-    command.arg("--obj").arg(without_symbols(file)).args(["--inlines", "--functions=linkage", "--no-demangle"]);
+    command.arg("--obj").arg(without_symbols(file)).args([
+        "--inlines",
+        "--functions=linkage",
+        "--no-demangle",
+    ]);
     let printed = print_for(command, addresses);
     let groups = printed.trim_end_matches('\n').split("\n\n");
     let found: Vec<Vec<Line>> = groups.map(pairs).collect();
@@ -110,4 +114,12 @@ fn pairs(text: &str) -> Vec<Line> {
     let lines: Vec<&str> = text.lines().collect();
     let name = |name| if name == "??" { "?".to_string() } else { demangle(name).into_owned() };
     lines.chunks(2).map(|pair| (name(pair[0]), pair[1].to_string())).collect()
+}
+
+/// The address of a symbol, from `nm`.
+pub(crate) fn symbol(file: &Path, name: &str) -> LinkAddr {
+    let listing = stdout("nm", &["--defined-only".as_ref(), file.as_ref()]);
+    let line = listing.lines().find(|line| line.split(' ').nth(2) == Some(name)).expect("the symbol");
+    let address = line.split(' ').next().and_then(|address| u64::from_str_radix(address, 16).ok());
+    LinkAddr(address.expect("its address"))
 }
