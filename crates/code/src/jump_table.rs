@@ -1,9 +1,11 @@
 //! Where an indirect jump leads: through a table, to a label, or out of the function.
 
 use crate::addr::LinkAddr;
-use crate::cfg::BlockId;
+use crate::cfg::{BlockId, Cfg};
+use crate::constants::Constants;
 use crate::isa::{Gpr, Insn};
 use crate::source::{Pointer, Surroundings};
+use crate::stack_height::StackHeights;
 use crate::values::{Expr, State, Strength, Val, Values};
 use alloc::vec::Vec;
 use core::fmt;
@@ -129,20 +131,24 @@ const MAX_ENTRIES: u64 = 65_536;
 /// How many blocks to go back when paths with different tables were merged.
 const MAX_PATH: usize = 4;
 /// How many paths to try in all.
-const MAX_TRIES: usize = 96;
+const MAX_TRIES: usize = 48;
 
-pub(crate) struct Resolver<'a, 'v, S: ?Sized, F: ?Sized> {
+pub(crate) struct Resolver<'a, S: ?Sized, F: ?Sized> {
     pub(crate) surroundings: &'a S,
     pub(crate) scope: &'a F,
-    pub(crate) values: &'v mut Values<'a, S>,
+    pub(crate) values: Values<'a, S>,
+    pub(crate) cfg: &'a Cfg,
+    /// Computed when first needed.
+    pub(crate) constants: Option<Constants>,
+    /// Computed when first needed.
+    pub(crate) heights: Option<StackHeights<'a, S>>,
+    /// Whether addresses inside the function are taken, as for a computed goto.
+    pub(crate) has_labels: bool,
 }
 
-impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
+impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
     /// Where the indirect jump at the end of `block` leads; `None` if nobody can tell.
     pub(crate) fn resolve(&mut self, block: BlockId, jump: &Insn) -> Option<Resolution> {
-        if let Some(resolution) = self.resolve_locally(block, jump) {
-            return Some(resolution);
-        }
         if self.values.pops_target(block, jump) {
             return Some(Resolution { leaves: true, ..Resolution::default() });
         }
@@ -151,6 +157,9 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
         let mut whole = Resolution::default();
         let found = self.classify(&mut state, jump, target, &mut whole);
         if found && !whole.is_doubtful() {
+            return Some(whole);
+        }
+        if found && !self.values.depends_on_path(target) {
             return Some(whole);
         }
         let mut by_path = Resolution::default();
@@ -168,23 +177,45 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, '_, S, F> {
         if complete {
             return Some(by_path);
         }
-        // With the stack as it was at entry, and nothing that looks like a table: a tail call.
-        (self.is_at_entry_height(&state) && !jump.is_notrack())
-            .then(|| Resolution { leaves: true, ..Resolution::default() })
+        self.is_tail_call(block, jump).then(|| Resolution { leaves: true, ..Resolution::default() })
     }
 
-    /// What the last few blocks tell, if that leaves no doubt.
-    fn resolve_locally(&mut self, block: BlockId, jump: &Insn) -> Option<Resolution> {
-        let mut state = self.values.before_last_locally(block)?;
+    /// What the last few blocks tell, and registers that hold a constant when they begin.
+    pub(crate) fn resolve_locally(&mut self, block: BlockId, jump: &Insn) -> Option<Resolution> {
+        let mut state = self.values.before_last_locally(block, None)?;
         let target = self.target(&mut state, jump)?;
         let mut resolution = Resolution::default();
-        let found = self.classify(&mut state, jump, target, &mut resolution);
-        (found && !resolution.is_doubtful()).then_some(resolution)
+        if self.classify(&mut state, jump, target, &mut resolution) {
+            return Some(resolution);
+        }
+        let plain_pointer = match self.values.exprs.get(target) {
+            Expr::Load { addr, bits: 64, .. } => self.values.exprs.as_sum(*addr).1.iter().all(|t| t.1 == 1),
+            Expr::Opaque(_) => true,
+            _ => false,
+        };
+        if plain_pointer && self.is_tail_call(block, jump) {
+            return Some(Resolution { leaves: true, ..Resolution::default() });
+        }
+        let cfg = self.cfg;
+        let constants =
+            self.constants.get_or_insert_with(|| Constants::new(self.surroundings, &cfg.blocks, &cfg.edges, &cfg.entries));
+        let mut state = self.values.before_last_locally(block, Some(constants))?;
+        let target = self.target(&mut state, jump)?;
+        let mut resolution = Resolution::default();
+        self.classify(&mut state, jump, target, &mut resolution).then_some(resolution)
     }
 
-    /// Whether the stack pointer is where it was at entry, as a tail call needs.
-    pub(crate) fn is_at_entry_height(&self, state: &State) -> bool {
-        self.values.exprs.stack_offset(state.regs[Gpr::RSP.number()]) == Some(0)
+    /// A jump to nowhere in particular, with the stack as it was at entry, is a tail call; unless the
+    /// function hands out addresses inside itself to jump to, or the compiler marks the jump as its own.
+    fn is_tail_call(&mut self, block: BlockId, jump: &Insn) -> bool {
+        !jump.is_notrack() && !self.has_labels && self.is_at_entry_height(block)
+    }
+
+    /// Whether the stack pointer at the end of `block` is where it was at entry.
+    pub(crate) fn is_at_entry_height(&mut self, block: BlockId) -> bool {
+        let (cfg, surroundings) = (self.cfg, self.surroundings);
+        let heights = self.heights.get_or_insert_with(|| StackHeights::new(cfg, surroundings));
+        heights.per_insn(block).last().is_some_and(|&(_, height)| height == Some(0))
     }
 
     /// Classifies the jump once for each way that leads to it, going back a few blocks where paths

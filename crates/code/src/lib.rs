@@ -8,6 +8,7 @@ extern crate alloc;
 
 pub mod addr;
 pub mod cfg;
+mod constants;
 pub mod dominators;
 pub mod graph;
 pub mod isa;

@@ -11,7 +11,7 @@
 //! tables rest on the same.
 
 use crate::addr::LinkAddr;
-use crate::cfg::{BlockId, Cfg, Target};
+use crate::cfg::{BlockId, Cfg, EdgeKind, Target};
 use crate::isa::{EffectsReader, Flow, Gpr, Insn};
 use crate::source::CodeSource;
 use alloc::vec;
@@ -32,7 +32,9 @@ impl<'a, S: CodeSource + ?Sized> StackHeights<'a, S> {
     /// Follows the stack pointer through the function, from each of its entries.
     #[must_use]
     pub fn new(cfg: &'a Cfg, source: &'a S) -> Self {
-        let Arrivals { at_start, mut conflicts, .. } = solve(cfg, source);
+        let mut solver = Solver::new(cfg, source);
+        solver.solve();
+        let Solver { at_start, mut conflicts, .. } = solver;
         conflicts.sort_unstable();
         conflicts.dedup();
         Self { cfg, source, at_start, conflicts }
@@ -82,50 +84,13 @@ impl<S: CodeSource + ?Sized> fmt::Display for StackHeights<'_, S> {
     }
 }
 
-/// Spreads what is known along the edges until nothing changes. Blocks are visited in reverse postorder,
-/// so that without loops one round is enough.
-fn solve<S: CodeSource + ?Sized>(cfg: &Cfg, source: &S) -> Arrivals {
-    let count = cfg.blocks.len();
-    let mut arrivals = Arrivals {
-        at_start: vec![None; count],
-        first_height: vec![None; count],
-        conflicts: Vec::new(),
-        pending: vec![false; count],
-    };
-    for root in cfg.roots().into_iter().map(BlockId) {
-        // Landing pads nobody is known to throw to run all the same; dead code does not.
-        if cfg.entries.contains(&root) {
-            arrivals.add(root, &State::at_entry());
-        } else if cfg.block(root).reached {
-            arrivals.add(root, &State::default());
-        }
-    }
-    let mut order = cfg.graph().postorder();
-    order.reverse();
-    let mut stepper = Stepper::default();
-    while arrivals.pending.contains(&true) {
-        for from in order.iter().copied().map(BlockId) {
-            if !core::mem::replace(&mut arrivals.pending[from.index()], false) {
-                continue;
-            }
-            let mut state = arrivals.at_start[from.index()].clone().unwrap_or_default();
-            for insn in cfg.block(from).insns(source) {
-                stepper.step(&mut state, &insn);
-            }
-            for edge in cfg.edges_from(from) {
-                if let Target::Block(to) = edge.to {
-                    arrivals.add(to, &state);
-                }
-            }
-        }
-    }
-    arrivals
-}
-
-/// What is known of every block so far.
-struct Arrivals {
+/// The analysis while it runs.
+struct Solver<'a, S: ?Sized> {
+    cfg: &'a Cfg,
+    source: &'a S,
+    stepper: Stepper,
     at_start: Vec<Option<State>>,
-    /// The first known height at which a way came to the block.
+    /// The first known height at which a way came to each block.
     first_height: Vec<Option<i64>>,
     /// Blocks where another height followed, some more than once.
     conflicts: Vec<BlockId>,
@@ -133,9 +98,67 @@ struct Arrivals {
     pending: Vec<bool>,
 }
 
-impl Arrivals {
+impl<'a, S: CodeSource + ?Sized> Solver<'a, S> {
+    fn new(cfg: &'a Cfg, source: &'a S) -> Self {
+        let count = cfg.blocks.len();
+        Self {
+            cfg,
+            source,
+            stepper: Stepper::default(),
+            at_start: vec![None; count],
+            first_height: vec![None; count],
+            conflicts: Vec::new(),
+            pending: vec![false; count],
+        }
+    }
+
+    fn solve(&mut self) {
+        for root in self.cfg.roots().into_iter().map(BlockId) {
+            if self.cfg.entries.contains(&root) {
+                self.arrive(root, &State::at_entry());
+            } else if self.cfg.block(root).reached {
+                // A landing pad nobody is known to throw to, or code somebody vouched for.
+                self.arrive(root, &State::default());
+            }
+        }
+        self.spread(|_| None);
+        if !self.cfg.landing_pads.is_empty() {
+            let resting = self.resting_height();
+            self.pending = self.at_start.iter().map(Option::is_some).collect();
+            self.spread(|thrown| Some(thrown.caught(resting)));
+        }
+    }
+
+    /// Carries what is known along the edges until nothing changes; `catch` tells what is known at a
+    /// landing pad from what is known where the exception was thrown. Blocks are visited in reverse
+    /// postorder, so that without loops one round is enough.
+    fn spread(&mut self, catch: impl Fn(&State) -> Option<State>) {
+        let mut order = self.cfg.graph().postorder();
+        order.reverse();
+        while self.pending.contains(&true) {
+            for from in order.iter().copied().map(BlockId) {
+                if !core::mem::replace(&mut self.pending[from.index()], false) {
+                    continue;
+                }
+                let state = self.at_end(from);
+                for edge in self.cfg.edges_from(from) {
+                    let Target::Block(to) = edge.to else { continue };
+                    match (edge.kind, self.stepper.equal) {
+                        (EdgeKind::LandingPad, _) => {
+                            catch(&state).iter().for_each(|caught| self.arrive(to, caught));
+                        }
+                        (kind, Some((equal, place))) if kind == equal => {
+                            state.met(place).iter().for_each(|met| self.arrive(to, met));
+                        }
+                        _ => self.arrive(to, &state),
+                    }
+                }
+            }
+        }
+    }
+
     /// Adds one way to come to `block`.
-    fn add(&mut self, block: BlockId, state: &State) {
+    fn arrive(&mut self, block: BlockId, state: &State) {
         let index = block.index();
         if let Some(height) = state.height()
             && *self.first_height[index].get_or_insert(height) != height
@@ -149,6 +172,28 @@ impl Arrivals {
                 true
             }
         };
+    }
+
+    /// What is known behind the last instruction of `block`.
+    fn at_end(&mut self, block: BlockId) -> State {
+        let mut state = self.at_start[block.index()].clone().unwrap_or_default();
+        self.stepper.compared = None;
+        for insn in self.cfg.block(block).insns(self.source) {
+            self.stepper.step(&mut state, &insn);
+        }
+        state
+    }
+
+    /// The height from which the function calls others, not counting arguments pushed for one call. A
+    /// single call is not enough to tell those from the frame.
+    fn resting_height(&mut self) -> Option<i64> {
+        let calls = self.cfg.numbered_blocks().filter(|(_, block)| block.end.is_call());
+        let mut heights: Vec<i64> = calls.filter_map(|(id, _)| self.at_end(id).height()).collect();
+        heights.sort_unstable();
+        match heights[..] {
+            [.., next, highest] if next == highest => Some(highest),
+            _ => None,
+        }
     }
 }
 
@@ -280,6 +325,29 @@ impl State {
         }
     }
 
+    /// What of it holds at a landing pad. The unwinder drops arguments that were pushed for the call, and
+    /// only the unwind table says how many; but a call at the `resting` height has none.
+    fn caught(&self, resting: Option<i64>) -> Self {
+        let mut state = self.clone();
+        if self.height().is_none() || self.height() != resting {
+            state.regs[Gpr::RSP.number()] = None;
+        }
+        state
+    }
+
+    /// What of it holds once the stack pointer was found to be at `place`; nothing if it cannot be.
+    fn met(&self, place: Place) -> Option<Self> {
+        let mut state = self.clone();
+        if place.base == Base::Entry {
+            match self.height() {
+                Some(height) if height != place.offset => return None,
+                Some(_) => {}
+                None => state.restore(place),
+            }
+        }
+        Some(state)
+    }
+
     /// What lies below the stack pointer is lost, as far as it is known to lie there.
     fn forget_below_top(&mut self) {
         match self.top() {
@@ -303,50 +371,60 @@ impl State {
 #[derive(Default)]
 struct Stepper {
     effects: EffectsReader,
+    /// What the last instruction compared the stack pointer with.
+    compared: Option<Place>,
+    /// The edge of the last branch on which the stack pointer is at that place.
+    equal: Option<(EdgeKind, Place)>,
 }
 
 impl Stepper {
     fn step(&mut self, state: &mut State, insn: &Insn) {
         let raw = &insn.raw;
         let moved = i64::from(raw.stack_pointer_increment());
-        match raw.code() {
-            Code::Leaveq => {
-                state.set(insn, Gpr::RSP, state.get(Gpr::RBP));
-                state.set(insn, Gpr::RBP, state.load(state.top()));
-                state.grow(8);
-                return;
-            }
-            Code::Enterq_imm16_imm8 => {
-                let frame = state.top().map(|top| top.offset(-8));
-                let outer = state.get(Gpr::RBP);
-                state.push(-moved, None);
-                state.store(frame, 8, outer);
-                state.set(insn, Gpr::RBP, frame);
-                return;
-            }
-            _ => {}
-        }
+        let compared = self.compared.take();
+        self.equal = None;
         match raw.mnemonic() {
-            Mnemonic::Mov => write(state, insn, read(state, insn, 1)),
-            Mnemonic::Lea => write(state, insn, address(state, insn)),
+            Mnemonic::Mov => write(state, insn, 0, read(state, insn, 1)),
+            Mnemonic::Lea => write(state, insn, 0, address(state, insn)),
             Mnemonic::Add if is_constant(insn) => {
-                write(state, insn, read(state, insn, 0).map(|at| at.offset(raw.immediate(1) as i64)));
+                write(state, insn, 0, read(state, insn, 0).map(|at| at.offset(raw.immediate(1) as i64)));
             }
             Mnemonic::Sub if is_constant(insn) => {
-                write(state, insn, read(state, insn, 0).map(|at| at.offset(-(raw.immediate(1) as i64))));
+                let by = (raw.immediate(1) as i64).wrapping_neg();
+                write(state, insn, 0, read(state, insn, 0).map(|at| at.offset(by)));
             }
             // Aligning the stack, or taking room, leaves what was saved where it was: above.
             Mnemonic::And | Mnemonic::Sub if raw.op0_register() == Register::RSP => {
                 state.forget_below_top();
                 state.rebase(insn);
             }
+            Mnemonic::Xchg => {
+                let values = (read(state, insn, 0), read(state, insn, 1));
+                write(state, insn, 0, values.1);
+                write(state, insn, 1, values.0);
+            }
             Mnemonic::Push => state.push(-moved, read(state, insn, 0)),
             Mnemonic::Pop => {
                 let value = state.load(state.top());
                 state.grow(moved);
-                write(state, insn, value);
+                write(state, insn, 0, value);
             }
-            Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Nop => {}
+            Mnemonic::Leave if raw.code() == Code::Leaveq => {
+                state.set(insn, Gpr::RSP, state.get(Gpr::RBP));
+                state.set(insn, Gpr::RBP, state.load(state.top()));
+                state.grow(8);
+            }
+            Mnemonic::Enter if raw.code() == Code::Enterq_imm16_imm8 => {
+                let frame = state.top().map(|top| top.offset(-8));
+                let outer = state.get(Gpr::RBP);
+                state.push(-moved, None);
+                state.store(frame, 8, outer);
+                state.set(insn, Gpr::RBP, frame);
+            }
+            Mnemonic::Cmp => self.compared = compared_with_top(state, insn),
+            Mnemonic::Je => self.equal = compared.map(|place| (EdgeKind::Taken, place)),
+            Mnemonic::Jne => self.equal = compared.map(|place| (EdgeKind::FallThrough, place)),
+            Mnemonic::Test | Mnemonic::Nop => {}
             Mnemonic::Call if insn.flow() == Flow::Call(insn.next_addr()) => state.push(8, None),
             Mnemonic::Call => state.call(),
             _ => self.step_unknown(state, insn, moved),
@@ -376,10 +454,10 @@ fn read(state: &State, insn: &Insn, operand: u32) -> Option<Place> {
     }
 }
 
-/// Writes the result of an instruction to its first operand.
-fn write(state: &mut State, insn: &Insn, value: Option<Place>) {
-    let to = insn.raw.op0_register();
-    match insn.raw.op0_kind() {
+/// Writes a result of an instruction to an operand.
+fn write(state: &mut State, insn: &Insn, operand: u32, value: Option<Place>) {
+    let to = insn.raw.op_register(operand);
+    match insn.raw.op_kind(operand) {
         OpKind::Memory => write_memory(state, insn, value),
         OpKind::Register => {
             if let Some(part_of) = Gpr::holding(to) {
@@ -411,6 +489,16 @@ fn address(state: &State, insn: &Insn) -> Option<Place> {
     Some(base.offset(raw.memory_displacement64() as i64))
 }
 
+/// The stack address that the stack pointer is compared with. Code that takes room page by page, to touch
+/// each, ends its loop with that.
+fn compared_with_top(state: &State, insn: &Insn) -> Option<Place> {
+    match (insn.raw.op0_register(), insn.raw.op1_register()) {
+        (Register::RSP, _) => read(state, insn, 1),
+        (_, Register::RSP) => read(state, insn, 0),
+        _ => None,
+    }
+}
+
 fn full_register(register: Register) -> Option<Gpr> {
     Gpr::holding(register).filter(|_| register.is_gpr64())
 }
@@ -418,4 +506,176 @@ fn full_register(register: Register) -> Option<Gpr> {
 /// Whether the second operand is a constant.
 fn is_constant(insn: &Insn) -> bool {
     matches!(insn.raw.op1_kind(), OpKind::Immediate8to64 | OpKind::Immediate32to64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::AddrRange;
+    use crate::cfg::recover;
+    use crate::testing::{self, BASE, FlatSource};
+    use crate::verify::random::fail;
+    use crate::verify::stack_height::check;
+    use alloc::string::{String, ToString};
+    use proptest::test_runner::TestRunner;
+
+    /// The height before each instruction, `?` if it is unknown; blocks are set apart by `|`.
+    fn show(cfg: &Cfg, source: &FlatSource) -> String {
+        assert_eq!(cfg.problems, []);
+        let heights = StackHeights::new(cfg, source);
+        check(cfg, source, &heights).unwrap();
+        let blocks = cfg.numbered_blocks().map(|(id, _)| {
+            let each = heights.per_insn(id).into_iter();
+            let each = each.map(|(_, height)| height.map_or("?".to_string(), |height| height.to_string()));
+            each.collect::<Vec<_>>().join(" ")
+        });
+        blocks.collect::<Vec<_>>().join(" | ")
+    }
+
+    fn heights(code: &[u8]) -> String {
+        let source = FlatSource(code.to_vec());
+        show(&source.cfg(), &source)
+    }
+
+    /// What code that aligns the stack ends with.
+    const RET: [u8; 1] = [0xc3];
+
+    #[test]
+    fn push_and_pop() {
+        // push rax; sub rsp, 24; push word 1; pop cx; pushfq; popfq; add rsp, 24; pop rax; ret
+        let code = [
+            &[0x50, 0x48, 0x83, 0xec, 0x18, 0x66, 0x6a, 1, 0x66, 0x59][..],
+            &[0x9c, 0x9d, 0x48, 0x83, 0xc4, 0x18, 0x58],
+            &RET,
+        ];
+        assert_eq!(heights(&code.concat()), "0 -8 -32 -34 -32 -40 -32 -8 0");
+    }
+
+    #[test]
+    fn calls_are_balanced() {
+        // push rax; call outside; call next; pop rax; pop rax; ret 8
+        let code = [0x50, 0xe8, 0xfa, 0x6f, 0, 0, 0xe8, 0, 0, 0, 0, 0x58, 0x58, 0xc2, 8, 0];
+        assert_eq!(heights(&code), "0 -8 | -8 | -16 -8 0");
+    }
+
+    #[test]
+    fn a_frame_pointer_finds_back_from_dynamic_room() {
+        // push rbp; mov rbp, rsp; push rbx; sub rsp, rax; push 0; lea rsp, [rbp - 8]; pop rbx; pop rbp; ret
+        let code = [
+            &[0x55, 0x48, 0x89, 0xe5, 0x53, 0x48, 0x29, 0xc4, 0x6a, 0][..],
+            &[0x48, 0x8d, 0x65, 0xf8, 0x5b, 0x5d],
+            &RET,
+        ];
+        assert_eq!(heights(&code.concat()), "0 -8 -8 -16 ? ? -16 -8 0");
+        // enter 16, 0; sub rsp, rax; leave; ret
+        assert_eq!(heights(&[0xc8, 0x10, 0, 0, 0x48, 0x29, 0xc4, 0xc9, 0xc3]), "0 -24 ? 0");
+    }
+
+    #[test]
+    fn alignment_by_gcc() {
+        // lea r10, [rsp + 8]; and rsp, -32; push [r10 - 8]; push rbp; mov rbp, rsp; push r10; call outside;
+        // mov r10, [rbp - 8]; leave; lea rsp, [r10 - 8]; ret
+        let code = [
+            &[0x4c, 0x8d, 0x54, 0x24, 8, 0x48, 0x83, 0xe4, 0xe0][..],
+            &[0x41, 0xff, 0x72, 0xf8, 0x55, 0x48, 0x89, 0xe5, 0x41, 0x52],
+            &[0xe8, 0xe8, 0x6f, 0, 0],
+            &[0x4c, 0x8b, 0x55, 0xf8, 0xc9, 0x49, 0x8d, 0x62, 0xf8],
+            &RET,
+        ];
+        assert_eq!(heights(&code.concat()), "0 0 ? ? ? ? ? | ? ? ? 0");
+    }
+
+    #[test]
+    fn alignment_by_hand() {
+        // mov rax, rsp; sub rsp, 64; and rsp, -64; mov [rsp + 8], rax; call outside; mov rsi, [rsp + 8];
+        // lea rsp, [rsi]; ret
+        let code = [
+            &[0x48, 0x89, 0xe0, 0x48, 0x83, 0xec, 0x40, 0x48, 0x83, 0xe4, 0xc0][..],
+            &[0x48, 0x89, 0x44, 0x24, 8, 0xe8, 0xeb, 0x6f, 0, 0, 0x48, 0x8b, 0x74, 0x24, 8, 0x48, 0x8d, 0x26],
+            &RET,
+        ];
+        assert_eq!(heights(&code.concat()), "0 0 -64 ? ? | ? ? 0");
+    }
+
+    #[test]
+    fn a_saved_copy_that_is_overwritten_is_no_copy() {
+        // push rsp; mov dword [rsp + 4], eax; pop rsp; ret
+        let code = [0x54, 0x89, 0x44, 0x24, 4, 0x5c, 0xc3];
+        assert_eq!(heights(&code), "0 -8 -8 ?");
+        // push rsp; mov dword [rsp + 8], eax; pop rsp; ret
+        let code = [0x54, 0x89, 0x44, 0x24, 8, 0x5c, 0xc3];
+        assert_eq!(heights(&code), "0 -8 -8 0");
+    }
+
+    #[test]
+    fn what_aligns_the_stack_twice_starts_anew() {
+        // push rsp; 1: and rsp, -16; push rax; jne 1b; pop rsp; ret: the slot is not where it was.
+        let code = [0x54, 0x48, 0x83, 0xe4, 0xf0, 0x50, 0x75, 0xf9, 0x5c, 0xc3];
+        assert_eq!(heights(&code), "0 | ? ? ? | ? ?");
+    }
+
+    #[test]
+    fn ways_that_disagree_are_reported() {
+        // je 1f; push rax; 1: nop; ret
+        let source = FlatSource(vec![0x74, 1, 0x50, 0x90, 0xc3]);
+        let cfg = source.cfg();
+        assert_eq!(StackHeights::new(&cfg, &source).to_string(), "bb0 0\nbb1 0\nbb2 conflict\n");
+        assert_eq!(show(&cfg, &source), "0 | 0 | ? ?");
+        // 1: push rax; jne 1b; ret: a loop disagrees with itself.
+        let source = FlatSource(vec![0x50, 0x75, 0xfd, 0xc3]);
+        let cfg = source.cfg();
+        assert_eq!(StackHeights::new(&cfg, &source).to_string(), "bb0 conflict\nbb1 unknown\n");
+    }
+
+    #[test]
+    fn room_taken_page_by_page() {
+        // lea r11, [rsp - 0x3000]; 1: sub rsp, 0x1000; or dword [rsp], 0; cmp rsp, r11; jne 1b; push rax; ret
+        let code = [
+            &[0x4c, 0x8d, 0x9c, 0x24, 0, 0xd0, 0xff, 0xff][..],
+            &[0x48, 0x81, 0xec, 0, 0x10, 0, 0, 0x83, 0x0c, 0x24, 0, 0x4c, 0x39, 0xdc, 0x75, 0xf0, 0x50],
+            &RET,
+        ];
+        assert_eq!(heights(&code.concat()), "0 | ? ? ? ? | -12288 -12296");
+    }
+
+    /// sub rsp, 8; call outside; `pushes`; call outside; add rsp, 24; ret; pad: mov rbx, rax; ud2, where
+    /// both calls may throw to the pad.
+    fn throwing(pushes: &[u8]) -> String {
+        let code = [
+            &[0x48, 0x83, 0xec, 8, 0xe8, 0xf7, 0x6f, 0, 0][..],
+            pushes,
+            &[0xe8, 0xf0, 0x6f, 0, 0, 0x48, 0x83, 0xc4, 8],
+            &RET,
+            &[0x48, 0x89, 0xc3, 0x0f, 0x0b],
+        ];
+        let source = FlatSource(code.concat());
+        let mut outline = source.outline();
+        let pad = BASE.offset(source.0.len() as u64 - 5);
+        outline.landing_pads = vec![(AddrRange::new(BASE, pad), pad)];
+        show(&recover(&source, &outline), &source)
+    }
+
+    #[test]
+    fn exceptions_drop_pushed_arguments() {
+        assert_eq!(throwing(&[0x90]), "0 -8 | -8 -8 | -8 0 | -8 -8");
+        assert_eq!(throwing(&[0x50]), "0 -8 | -8 -16 | -16 -8 | ? ?");
+    }
+
+    #[test]
+    fn dead_code_has_no_height_and_no_say() {
+        // ret; push rax; 1: ret, where only the dead push leads on
+        let source = FlatSource(vec![0xc3, 0x50, 0xc3]);
+        let cfg = source.cfg();
+        assert_eq!(show(&cfg, &source), "0 | ? ?");
+    }
+
+    #[test]
+    fn agrees_with_a_machine() {
+        let agrees = |source: FlatSource| {
+            let cfg = source.cfg();
+            check(&cfg, &source, &StackHeights::new(&cfg, &source)).map_err(fail)
+        };
+        TestRunner::default().run(&testing::program(), agrees).unwrap();
+        TestRunner::default().run(&testing::noise(), agrees).unwrap();
+    }
 }

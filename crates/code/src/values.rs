@@ -10,6 +10,7 @@
 
 use crate::addr::LinkAddr;
 use crate::cfg::{Block, BlockId, Edge, EdgeKind, Target};
+use crate::constants::Constants;
 use crate::isa::{Decode, EffectsReader, Flow, Gpr, Insn};
 use crate::source::{Pointer, Surroundings};
 use alloc::collections::BTreeSet;
@@ -227,16 +228,28 @@ const MAX_VISITS: u8 = 12;
 
 /// The control flow the analysis runs over.
 pub(crate) struct Flowing<'a> {
-    pub(crate) blocks: &'a [Block],
-    pub(crate) edges: &'a [Edge],
-    pub(crate) entries: &'a [BlockId],
+    blocks: &'a [Block],
+    edges: &'a [Edge],
+    entries: &'a [BlockId],
+    /// Where the edges out of each block begin.
+    first_edge: Vec<u32>,
 }
 
-impl Flowing<'_> {
-    fn edges_from(&self, block: u32) -> &[Edge] {
-        let first = self.edges.partition_point(|e| e.from.0 < block);
-        let behind = first + self.edges[first..].partition_point(|e| e.from.0 == block);
-        &self.edges[first..behind]
+impl<'a> Flowing<'a> {
+    /// `edges` are sorted by the block they leave.
+    pub(crate) fn new(blocks: &'a [Block], edges: &'a [Edge], entries: &'a [BlockId]) -> Self {
+        let mut first_edge = vec![0; blocks.len() + 1];
+        for edge in edges {
+            first_edge[edge.from.index() + 1] += 1;
+        }
+        for i in 0..blocks.len() {
+            first_edge[i + 1] += first_edge[i];
+        }
+        Self { blocks, edges, entries, first_edge }
+    }
+
+    fn edges_from(&self, block: u32) -> &'a [Edge] {
+        &self.edges[self.first_edge[block as usize] as usize..self.first_edge[block as usize + 1] as usize]
     }
 }
 
@@ -467,7 +480,7 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
 
     /// What is known right before the last instruction of `block` from the few blocks that always run
     /// before it, whatever happened earlier. Most jumps need no more, and it costs next to nothing.
-    pub(crate) fn before_last_locally(&mut self, block: BlockId) -> Option<State> {
+    pub(crate) fn before_last_locally(&mut self, block: BlockId, constants: Option<&Constants>) -> Option<State> {
         const BLOCKS_BACK: usize = 6;
         let mut path = vec![block];
         while path.len() <= BLOCKS_BACK {
@@ -486,6 +499,9 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
         let first = path.pop()?;
         path.reverse();
         let mut state = if self.is_entry(first.0) { self.entry_state() } else { self.unknown_state(first.0) };
+        for (register, value) in constants.into_iter().flat_map(|c| c.at(first)) {
+            state.regs[register] = self.exprs.constant(value);
+        }
         if path.is_empty() {
             let last = self.flow.blocks[block.index()].last_insn();
             self.run_until(first.0, &mut state, last);
@@ -588,6 +604,22 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
         match *self.exprs.get(v) {
             Expr::Low(inner, _) | Expr::Signed(inner, _) => inner,
             _ => v,
+        }
+    }
+
+    /// Whether what `v` is depends on which way control came, other than through memory.
+    pub(crate) fn depends_on_path(&self, v: Val) -> bool {
+        match self.exprs.get(v) {
+            Expr::Opaque(Origin::Merge(..)) => true,
+            Expr::Opaque(_) => false,
+            Expr::Sum(_, terms) => terms.iter().any(|t| self.depends_on_path(t.0)),
+            Expr::Low(inner, _) | Expr::Signed(inner, _) | Expr::And(inner, _) => self.depends_on_path(*inner),
+            Expr::Select(a, b) => self.depends_on_path(*a) || self.depends_on_path(*b),
+            // The entry of a table depends on its index; what else memory holds is anybody's guess.
+            Expr::Load { addr, .. } => {
+                let (base, terms) = self.exprs.as_sum(*addr);
+                self.surroundings.is_constant(LinkAddr(base)) && terms.iter().any(|t| self.depends_on_path(t.0))
+            }
         }
     }
 
@@ -757,7 +789,7 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
 
     fn operand_bits(insn: &Insn, index: u32) -> u8 {
         match insn.raw.op_kind(index) {
-            OpKind::Register => insn.raw.op_register(index).size() as u8 * 8,
+            OpKind::Register => (insn.raw.op_register(index).size() * 8).min(255) as u8,
             OpKind::Memory => (insn.raw.memory_size().size() * 8).min(255) as u8,
             _ => 64,
         }

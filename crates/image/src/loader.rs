@@ -190,6 +190,10 @@ impl Loaded {
         holders.extend(self.debug.iter().map(|(path, bytes)| (path, Elf::parse_debug(bytes))));
         let holder = holders.into_iter().find_map(|(path, elf)| Some((path, elf.ok().filter(has_dwarf)?)));
         let Some((path, elf)) = holder else { return };
+        if elf.section(".debug_sup").is_some() {
+            self.notes
+                .push(format!("{}: its supplement is that of DWARF 5, which is not read", path.display()));
+        }
         let Some(link) = elf.section(".gnu_debugaltlink") else { return };
         let Some(end) = link.data.iter().position(|&b| b == 0) else {
             self.notes.push(format!("{}: .gnu_debugaltlink is damaged", path.display()));

@@ -4,6 +4,7 @@ use super::{Problem, Reason};
 use crate::addr::{AddrRange, LinkAddr};
 use crate::isa::{Flow, Insn};
 use crate::source::{Returns, Surroundings};
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -36,12 +37,6 @@ pub(super) struct Ender {
     pub(super) goes_on: bool,
 }
 
-impl Ender {
-    fn is_call(&self) -> bool {
-        matches!(self.flow, Flow::Call(_) | Flow::IndirectCall)
-    }
-}
-
 /// A stretch of instructions that is entered at its start only.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
@@ -56,6 +51,8 @@ pub(super) struct Explorer<'a, S: ?Sized> {
     surroundings: &'a S,
     pub(super) pieces: Vec<Piece>,
     pub(super) enders: Vec<Ender>,
+    /// Calls among the enders, by the address behind them.
+    calls: BTreeMap<LinkAddr, usize>,
     pub(super) problems: Vec<Problem>,
     /// Addresses outside the pieces that control falls or jumps to.
     pending: Vec<LinkAddr>,
@@ -65,7 +62,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
     pub(super) fn new(surroundings: &'a S, pieces: &[AddrRange]) -> Self {
         let pieces =
             pieces.iter().map(|&range| Piece { range, marks: vec![0; range.len() as usize] }).collect();
-        Self { surroundings, pieces, enders: Vec::new(), problems: Vec::new(), pending: Vec::new() }
+        Self { surroundings, pieces, enders: Vec::new(), calls: BTreeMap::new(), problems: Vec::new(), pending: Vec::new() }
     }
 
     pub(super) fn surroundings(&self) -> &'a S {
@@ -97,13 +94,14 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
 
     /// The call that ends right before `at` and was taken not to return is taken to return after all.
     pub(super) fn revive_call_before(&mut self, at: LinkAddr) -> bool {
-        let found = self.enders.iter_mut().find(|e| e.next == at && !e.goes_on && e.is_call());
-        found.map(|ender| ender.goes_on = true).is_some()
+        let Some(&i) = self.calls.get(&at).filter(|&&i| !self.enders[i].goes_on) else { return false };
+        self.enders[i].goes_on = true;
+        true
     }
 
     /// Whether the call that ends right before `at` only seems not to return.
     pub(super) fn is_doubtful_call_before(&self, at: LinkAddr) -> bool {
-        self.enders.iter().any(|e| e.next == at && self.is_doubtful(e))
+        self.calls.get(&at).is_some_and(|&i| self.is_doubtful(&self.enders[i]))
     }
 
     fn is_doubtful(&self, ender: &Ender) -> bool {
@@ -241,6 +239,9 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             let index = self.piece_of(at).expect("decoded inside a piece");
             let piece = &mut self.pieces[index];
             piece.marks[at.since(piece.range.start) as usize] |= ENDER;
+            if matches!(flow, Flow::Call(_) | Flow::IndirectCall) {
+                self.calls.insert(next, self.enders.len());
+            }
             self.enders.push(Ender { at, next, flow, slot, goes_on });
         }
         match flow {
@@ -293,6 +294,17 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             piece.marks.truncate(used);
             piece.range.end = piece.range.start.offset(used as u64);
         }
+    }
+
+    /// The first stretch of `range`, which lies in one piece, that no instruction covers.
+    pub(super) fn first_hole_in(&self, range: AddrRange) -> Option<AddrRange> {
+        let piece = &self.pieces[self.piece_of(range.start)?];
+        let offset = |at: LinkAddr| at.since(piece.range.start) as usize;
+        let marks = &piece.marks[offset(range.start)..offset(range.end)];
+        let covered = |mark: &u8| mark & (START | COVERED) != 0;
+        let first = marks.iter().position(|mark| !covered(mark))?;
+        let len = marks[first..].iter().position(covered).unwrap_or(marks.len() - first);
+        Some(AddrRange::sized(range.start.offset(first as u64), len as u64))
     }
 
     /// Everything between known instructions, by address.

@@ -8,7 +8,7 @@ use crate::isa::{Flow, Insn};
 use crate::jump_table::{JumpTable, Resolution, Resolver, Scope, TableBound};
 use crate::source::Surroundings;
 use crate::values::{Flowing, Values};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// What is known of a function before its code is read.
@@ -31,24 +31,38 @@ pub struct Outline {
 /// Builds the control-flow graph of the function that `outline` describes.
 #[must_use]
 pub fn recover<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline) -> Cfg {
+    let cfg = attempt(surroundings, outline, Effort::Local);
+    let jumps = cfg.blocks.iter().any(|b| b.end == End::IndirectJump);
+    // What the blocks right before each jump tell is cheap and mostly enough.
+    if cfg.is_understood() || !jumps { cfg } else { attempt(surroundings, outline, Effort::Whole) }
+}
+
+/// How much to look at to find out where an indirect jump leads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    /// The blocks right before it.
+    Local,
+    /// The whole function.
+    Whole,
+}
+
+fn attempt<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline, effort: Effort) -> Cfg {
     let mut explorer = Explorer::new(surroundings, &outline.pieces);
-    if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize)
-    {
+    if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize) {
         explorer.problem(Reason::NotInFile, piece.start);
     }
-    for &at in
-        outline.entries.iter().chain(outline.landing_pads.iter().map(|(_, pad)| pad)).chain(&outline.leaders)
-    {
+    let pads = outline.landing_pads.iter().map(|(_, pad)| pad);
+    for &at in outline.entries.iter().chain(pads).chain(&outline.leaders) {
         explorer.explore(at, true);
     }
-    let mut jumps = resolve_jumps(&mut explorer, outline, Jumps::new());
+    let mut jumps = resolve_jumps(&mut explorer, outline, Jumps::new(), effort);
     if outline.open_ended {
         explorer.close();
     }
     let (gaps, woken) = explain_holes(&mut explorer, outline, &jumps);
     if woken {
         // Dead code may hold indirect jumps of its own.
-        jumps = resolve_jumps(&mut explorer, outline, jumps);
+        jumps = resolve_jumps(&mut explorer, outline, jumps, effort);
     }
     for ender in &explorer.enders.clone() {
         if ender.flow == Flow::IndirectJump && !jumps.contains_key(&ender.at) {
@@ -87,12 +101,10 @@ fn resolve_jumps<S: Surroundings + ?Sized>(
     explorer: &mut Explorer<'_, S>,
     outline: &Outline,
     mut jumps: Jumps,
+    effort: Effort,
 ) -> Jumps {
-    loop {
-        if !explorer.enders.iter().any(|e| e.flow == Flow::IndirectJump) {
-            return jumps;
-        }
-        let found = resolve_once(explorer, outline, &jumps);
+    while explorer.enders.iter().any(|e| e.flow == Flow::IndirectJump) {
+        let found = resolve_once(explorer, outline, &jumps, effort);
         let settled = found == jumps;
         jumps = found;
         for resolution in jumps.values() {
@@ -101,29 +113,38 @@ fn resolve_jumps<S: Surroundings + ?Sized>(
             }
         }
         if settled {
-            return jumps;
+            break;
         }
     }
+    jumps
 }
 
 fn resolve_once<S: Surroundings + ?Sized>(
     explorer: &Explorer<'_, S>,
     outline: &Outline,
     known: &Jumps,
+    effort: Effort,
 ) -> Jumps {
     let cfg = assemble(explorer, outline, known);
     let surroundings = explorer.surroundings();
-    let flow = Flowing { blocks: &cfg.blocks, edges: &cfg.edges, entries: &cfg.entries };
-    let mut values = Values::new(surroundings, flow);
+    let values = Values::new(surroundings, Flowing::new(&cfg.blocks, &cfg.edges, &cfg.entries));
+    let has_labels = labels(explorer, outline, known, LinkAddr(0)).is_some();
+    let mut resolver = Resolver { surroundings, scope: explorer, values, cfg: &cfg, constants: None, heights: None, has_labels };
     let mut found = Jumps::new();
-    for (id, block) in cfg.numbered_blocks() {
-        if block.end != End::IndirectJump {
-            continue;
-        }
+    for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.end == End::IndirectJump) {
         let at = block.last_insn();
         let Some(jump) = Insn::decode(surroundings.bytes(at), at) else { continue };
-        let mut resolver = Resolver { surroundings, scope: explorer, values: &mut values };
-        let resolution = resolver.resolve(id, &jump).or_else(|| labels(explorer, outline, at));
+        let resolution = match effort {
+            Effort::Local => resolver.resolve_locally(id, &jump),
+            Effort::Whole => match resolver.resolve_locally(id, &jump) {
+                Some(resolution) if !resolution.is_doubtful() => Some(resolution),
+                _ => resolver.resolve(id, &jump).or_else(|| {
+                    let mut resolution = labels(explorer, outline, known, at)?;
+                    resolution.leaves = !jump.is_notrack() && resolver.is_at_entry_height(id);
+                    Some(resolution)
+                }),
+            },
+        };
         // What was once found stays: more known code only makes values less certain.
         let resolution = match (resolution, known.get(&at)) {
             (Some(new), Some(old)) if size(old) > size(&new) => Some(old.clone()),
@@ -161,16 +182,21 @@ fn size(resolution: &Resolution) -> usize {
     resolution.tables.iter().map(|t| t.targets.len()).sum::<usize>() + resolution.places.len()
 }
 
-/// A computed goto whose table nobody can see: it leads to labels whose address is taken.
+/// A computed goto whose table nobody can see: it leads to labels whose address is taken. Those that
+/// stand in the table of a jump that is resolved are spoken for.
 fn labels<S: Surroundings + ?Sized>(
     explorer: &Explorer<'_, S>,
     outline: &Outline,
+    known: &Jumps,
     site: LinkAddr,
 ) -> Option<Resolution> {
+    let is_table = |t: &&JumpTable| t.bound != TableBound::Labels;
+    let spoken_for: BTreeSet<LinkAddr> =
+        known.values().flat_map(|r| &r.tables).filter(is_table).flat_map(|t| t.targets.iter().copied()).collect();
     let mut targets: Vec<LinkAddr> = Vec::new();
     for piece in &outline.pieces {
         explorer.surroundings().labels(*piece, &mut |label| {
-            if !outline.entries.contains(&label) && !explorer.is_inside_insn(label) {
+            if !outline.entries.contains(&label) && !explorer.is_inside_insn(label) && !spoken_for.contains(&label) {
                 targets.push(label);
             }
         });

@@ -25,10 +25,12 @@ pub(super) fn explain_holes<S: Surroundings + ?Sized>(
     let mut dead = false;
     let mut work = explorer.holes();
     work.reverse();
-    while let Some(whole) = work.pop() {
+    while let Some(range) = work.pop() {
+        // Exploring one hole can fill part of another.
+        let Some(whole) = explorer.first_hole_in(range) else { continue };
         let hole = without_data(whole, &tables);
-        if hole.end < whole.end {
-            work.push(AddrRange::new(hole.end, whole.end));
+        if hole.end < range.end {
+            work.push(AddrRange::new(hole.end, range.end));
         }
         let surroundings = explorer.surroundings();
         let Some(start) = behind_fill(surroundings, hole) else {
@@ -45,10 +47,8 @@ pub(super) fn explain_holes<S: Surroundings + ?Sized>(
             let revived = start == hole.start && explorer.revive_call_before(start);
             explorer.explore(start, revived);
             dead = true;
-            // What was explored may have ended early, and may have filled part of other holes.
-            work = explorer.holes();
-            work.retain(|h| h.end > start);
-            work.reverse();
+            // What was explored may have ended early.
+            work.push(AddrRange::new(start, hole.end));
             if guessed && !revived {
                 explorer.problem(Reason::UnreachedBesideGuessedTable, start);
             }

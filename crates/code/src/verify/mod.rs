@@ -12,6 +12,7 @@ pub mod cfg;
 pub mod dominators;
 pub mod liveness;
 pub mod loops;
+pub mod stack_height;
 
 /// For each node, whether `starts` reach it along edges `(from, to)` that `admits` lets through.
 fn reached(

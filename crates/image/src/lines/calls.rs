@@ -7,10 +7,12 @@
 
 use super::extent::{Budget, Extent};
 use super::reading::{DwarfUnit, Reading, Slice};
+use crate::names::demangle;
 use gimli::{Attribute, AttributeValue, DebugInfoOffset, UnitOffset, UnitRef};
 use relive_code::addr::{AddrRange, LinkAddr};
 use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 /// In place of an index: there is none.
 const NONE: u32 = u32::MAX;
@@ -24,7 +26,15 @@ pub(super) struct Calls {
     scopes: Vec<Scope>,
     /// Where each stretch begins, and its innermost scope.
     stretches: Vec<(LinkAddr, u32)>,
-    names: Vec<Box<str>>,
+    names: Vec<Name>,
+}
+
+/// The name of a function.
+struct Name {
+    /// As the linker knows it.
+    linkage: Box<str>,
+    /// As people write it, once it was asked for.
+    shown: OnceLock<Box<str>>,
 }
 
 /// A function or an inlined call.
@@ -45,7 +55,7 @@ pub(super) struct Call {
 
 /// One level of inlining.
 pub(super) struct Level<'c> {
-    /// The function's name, as the linker knows it.
+    /// The function's name, demangled.
     pub(super) name: Option<&'c str>,
     /// Where it was called from; nothing for the outermost.
     pub(super) call: Option<Call>,
@@ -79,9 +89,15 @@ impl Calls {
         let scope = |index: u32| self.scopes.get(index as usize);
         // A parent comes before its children, so the way outward ends.
         std::iter::successors(scope(innermost), move |inner| scope(inner.parent)).map(|found| Level {
-            name: self.names.get(found.name as usize).map(|name| &**name),
+            name: self.names.get(found.name as usize).map(Name::shown),
             call: (found.parent != NONE).then_some(found.call),
         })
+    }
+}
+
+impl Name {
+    fn shown(&self) -> &str {
+        self.shown.get_or_init(|| demangle(&self.linkage).into())
     }
 }
 
@@ -217,7 +233,7 @@ struct Names<'r, 'a> {
     others: HashMap<(File, usize), Option<Rc<DwarfUnit<'a>>>>,
     /// Names by the entry that was referred to.
     known: HashMap<(File, usize), u32>,
-    found: Vec<Box<str>>,
+    found: Vec<Name>,
     left: Budget,
 }
 
@@ -337,7 +353,7 @@ impl<'r, 'a> Names<'r, 'a> {
     fn keep(&mut self, name: Option<Slice<'a>>) -> u32 {
         match name {
             Some(name) if self.left.spend(name.len()) => {
-                self.found.push(name.to_string_lossy().into());
+                self.found.push(Name { linkage: name.to_string_lossy().into(), shown: OnceLock::new() });
                 u32::try_from(self.found.len() - 1).unwrap_or(NONE)
             }
             _ => NONE,

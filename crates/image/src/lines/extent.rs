@@ -1,7 +1,7 @@
 //! Which addresses an entry of the debug information covers.
 
 use super::reading::Slice;
-use gimli::{AttributeValue, RangeListsOffset, UnitRef};
+use gimli::{AttributeValue, Format, RangeListsOffset, Reader as _, Section as _, UnitRef};
 use relive_code::addr::{AddrRange, LinkAddr};
 
 /// The attributes of an entry that say so.
@@ -24,7 +24,7 @@ impl Extent {
             (gimli::DW_AT_low_pc, value) => self.low = unit.attr_address(value)?,
             (gimli::DW_AT_high_pc, AttributeValue::Udata(size)) => self.size = Some(size),
             (gimli::DW_AT_high_pc, value) => self.high = unit.attr_address(value)?,
-            (gimli::DW_AT_ranges, value) => self.list = unit.attr_ranges_offset(value)?,
+            (gimli::DW_AT_ranges, value) => self.list = list_of(unit, value)?,
             _ => {}
         }
         Ok(())
@@ -58,6 +58,26 @@ impl Extent {
         }
         Ok(())
     }
+}
+
+/// Where the list is that `value` refers to.
+fn list_of<'a>(
+    unit: UnitRef<'_, Slice<'a>>,
+    value: AttributeValue<Slice<'a>>,
+) -> gimli::Result<Option<RangeListsOffset<usize>>> {
+    // In the wide form gimli 0.34 adds any 64-bit number that it finds to the base of the lists: a panic
+    // where arithmetic is checked.
+    if let (AttributeValue::DebugRngListsIndex(index), Format::Dwarf64) = (value, unit.header.format()) {
+        let lists = unit.dwarf.ranges.debug_rnglists().reader();
+        let mut entry = *lists;
+        entry.skip(unit.rnglists_base.0)?;
+        entry.skip(index.0.saturating_mul(8))?;
+        let offset = entry.read_u64()?;
+        if offset > lists.len() as u64 {
+            return Err(gimli::Error::OffsetOutOfBounds(offset));
+        }
+    }
+    unit.attr_ranges_offset(value)
 }
 
 /// Where code is.

@@ -30,7 +30,6 @@ pub(crate) use sections::{Supplement, has_dwarf};
 use crate::elf::Elf;
 use crate::error::Complaint;
 use crate::loader::Loaded;
-use crate::names::demangle;
 use complaints::Complaints;
 use core::fmt;
 use extent::Text;
@@ -128,7 +127,7 @@ impl<'d> Lines<'d> {
         let mut frames = Vec::new();
         for unit in self.units().holding(at) {
             for level in self.units().calls(unit, || self.reading()).at(at) {
-                let function = level.name.map_or(UNKNOWN_FUNCTION.into(), demangle).into_owned();
+                let function = level.name.unwrap_or(UNKNOWN_FUNCTION).to_string();
                 frames.push(Frame { function, location });
                 location = level.call.map(|call| Location {
                     file: call.file.and_then(|file| Some(self.table(unit)?.file(file))).unwrap_or("?"),
@@ -151,8 +150,9 @@ impl<'d> Lines<'d> {
     pub fn within(&self, range: AddrRange) -> impl Iterator<Item = (AddrRange, Location<'_>)> {
         let mut borders = vec![range.start, range.end];
         for (unit, covered) in self.units().overlapping(range) {
-            borders.extend([covered.start.max(range.start), covered.end.min(range.end)]);
-            borders.extend(self.table(unit).into_iter().flat_map(|table| table.borders(range)));
+            let part = AddrRange::new(covered.start.max(range.start), covered.end.min(range.end));
+            borders.extend([part.start, part.end]);
+            borders.extend(self.table(unit).into_iter().flat_map(|table| table.borders(part)));
         }
         borders.sort_unstable();
         borders.dedup();

@@ -11,6 +11,9 @@ use relive_code::addr::{AddrRange, LinkAddr};
 const LONGEST_PATH: usize = 4096;
 /// What a path is called that the table refers to and does not hold.
 const UNKNOWN_FILE: &str = "?";
+/// The smallest number there is, in the form of line programs. Only a damaged program goes back that
+/// many lines, and gimli 0.34 turns the number round: a panic where arithmetic is checked.
+const SMALLEST: &[u8] = b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x7f";
 /// In place of a file's index: no line, because no code of this table is there.
 const GAP: u32 = u32::MAX;
 
@@ -33,6 +36,10 @@ impl LineTable {
     /// Runs the line program of `unit`. What could be read before a fault is kept.
     pub(super) fn read(unit: UnitRef<'_, Slice<'_>>, text: &Text, complaints: &Complaints) -> Self {
         let Some(program) = unit.line_program.clone() else { return Self::default() };
+        if program.header().raw_program_buf().windows(SMALLEST.len()).any(|bytes| bytes == SMALLEST) {
+            complaints.add(".debug_line", "a line number that makes no sense");
+            return Self::default();
+        }
         let files = render_files(unit, program.header());
         let sequences = match read_sequences(program, text) {
             (sequences, Ok(())) => sequences,

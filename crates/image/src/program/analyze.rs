@@ -160,7 +160,9 @@ impl<'a, 'd> Analysis<'a, 'd> {
                 return;
             }
             self.functions.par_iter_mut().filter(|f| f.stale && !f.absorbed).for_each(|function| {
+                let t0 = Instant::now();
                 function.cfg = recover(world, &function.outline);
+                if t0.elapsed().as_millis() > 200 { eprintln!("SLOW {} {:?} blocks {} tables {}", function.entry(), t0.elapsed(), function.cfg.blocks.len(), function.cfg.tables.len()); }
                 function.stale = false;
             });
             self.refresh_index();

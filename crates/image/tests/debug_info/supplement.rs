@@ -45,7 +45,7 @@ const SUPPLEMENT: &str = r#"
     # Offset 12.
     .uleb128 2
     .asciz "_Z5outerv"
-    # Offset 23, refers to 25.
+    # Offset 23.
     .uleb128 3
     .long 28
     # Offset 28.

@@ -1,0 +1,87 @@
+//! The promises on a fixed number of cases from a fixed seed. The fuzzers in `fuzz/` go on from here.
+
+use relive_promises::dice::Dice;
+use relive_promises::{decode_cfg, elf_facts, mutate, seeds};
+use std::panic;
+
+/// Runs one case; should it fail, says which.
+fn run(name: &str, seed: u64, case: &[u8], check: fn(&[u8])) {
+    if let Err(why) = panic::catch_unwind(|| check(case)) {
+        let file = std::env::temp_dir().join(format!("relive-promise-{name}-{seed}"));
+        let kept = std::fs::write(&file, case);
+        eprintln!("case {seed} from {name} breaks a promise; kept in {}: {kept:?}", file.display());
+        panic::resume_unwind(why);
+    }
+}
+
+#[test]
+fn files_as_they_are() {
+    for (name, file) in seeds::programs() {
+        assert!(file.len() <= 1 << 16, "{name} has {} bytes", file.len());
+        run(name, 0, &file, elf_facts::check);
+    }
+    for bytes in [&[][..], b"\x7f", b"\x7fELF", b"#!/bin/sh\n", &[0; 64], &[0xff; 64]] {
+        run("bytes", 0, bytes, elf_facts::check);
+    }
+}
+
+#[test]
+fn damaged_files() {
+    for (name, file) in seeds::programs() {
+        for seed in 0..120 {
+            let mut damaged = file.clone();
+            mutate::mutate(&mut damaged, 1 << 16, &mut Dice::new(seed));
+            run(name, seed, &damaged, elf_facts::check);
+        }
+    }
+}
+
+#[test]
+fn functions_as_they_are() {
+    for (case, seed) in seeds::functions().iter().zip(0..) {
+        run("function", seed, case, decode_cfg::check);
+        let decoded = decode_cfg::Case::decode(case);
+        assert_eq!(decoded.encode(), *case);
+    }
+}
+
+#[test]
+fn damaged_functions() {
+    let functions = seeds::functions();
+    for seed in 0..1500 {
+        let mut dice = Dice::new(seed);
+        let mut case = decode_cfg::Case::decode(dice.pick::<Vec<u8>>(&functions));
+        damage(&mut case, &mut dice);
+        run("function", seed, &case.encode(), decode_cfg::check);
+    }
+}
+
+#[test]
+fn noise() {
+    for seed in 0..1500 {
+        let mut dice = Dice::new(seed);
+        let len = dice.roll(400);
+        let case: Vec<u8> = (0..len).map(|_| dice.number() as u8).collect();
+        run("noise", seed, &case, decode_cfg::check);
+        let header = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0";
+        run("noise-elf", seed, &[header, &case[..]].concat(), elf_facts::check);
+    }
+}
+
+/// Changes bytes, adds claims.
+fn damage(case: &mut decode_cfg::Case, dice: &mut Dice) {
+    let len = case.memory.len();
+    for _ in 0..dice.roll(12) {
+        let at = dice.roll(len);
+        case.memory[at] = dice.number() as u8;
+    }
+    case.flags = dice.roll(16) as u8;
+    for _ in 0..dice.roll(8) {
+        let mut encoded = case.encode();
+        let claim: Vec<u8> =
+            (0..7).map(|i| if i > 0 && i % 2 == 0 { dice.roll(4) } else { dice.roll(256) } as u8).collect();
+        encoded[1] += 1;
+        encoded.splice(2..2, claim);
+        *case = decode_cfg::Case::decode(&encoded);
+    }
+}
