@@ -177,6 +177,14 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
         if complete {
             return Some(by_path);
         }
+        if !by_path.tables.is_empty() {
+            // Some ways lead through a table, others could not be told: most likely ways that are never
+            // taken, behind a call that does not return. What the table does not explain will show.
+            for table in &mut by_path.tables {
+                table.bound = TableBound::Scanned;
+            }
+            return Some(by_path);
+        }
         self.is_tail_call(block, jump).then(|| Resolution { leaves: true, ..Resolution::default() })
     }
 

@@ -394,24 +394,36 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
         }
         for i in 0..self.edges_into(block).len() {
             let edge = self.flow.edges[self.edges_into(block)[i] as usize];
-            let Some((state, condition)) = &self.at_end[edge.from.index()] else { continue };
             // Dead code has nothing to say to code that runs.
             if self.flow.blocks[block as usize].reached && !self.flow.blocks[edge.from.index()].reached {
                 continue;
             }
-            let mut state = state.clone();
-            let condition = *condition;
-            if edge.kind == EdgeKind::LandingPad {
-                state = self.after_unwinding(&state, block);
-            } else {
-                refine(&mut state, edge.kind, condition);
-            }
+            // Taken out for a moment, so that the hundreds of ways into a case of an interpreter need
+            // no copy each.
+            let Some(end) = self.at_end[edge.from.index()].take() else { continue };
+            let (state, condition) = &end;
+            let changed = match edge.kind {
+                EdgeKind::LandingPad => Some(self.after_unwinding(state, block)),
+                EdgeKind::Taken | EdgeKind::FallThrough if condition.is_some() && state.compared.is_some() => {
+                    let mut refined = state.clone();
+                    refine(&mut refined, edge.kind, *condition);
+                    Some(refined)
+                }
+                _ => None,
+            };
+            let incoming = changed.as_ref().unwrap_or(state);
             joined = Some(match joined {
-                None => state,
-                Some(have) => self.merge(block, have, &state),
+                None => incoming.clone(),
+                Some(have) => self.merge(block, have, incoming),
             });
+            self.at_end[edge.from.index()] = Some(end);
         }
         joined.unwrap_or_else(|| self.unknown_state(block))
+    }
+
+    /// Whether `v` already stands for what different ways bring into register `r` of `block`.
+    fn is_merge(&self, v: Val, block: u32, r: usize) -> bool {
+        *self.exprs.get(v) == Expr::Opaque(Origin::Merge(block, r as u8))
     }
 
     /// What survives an exception: the callee-saved registers and the stack pointer of the frame.
@@ -426,7 +438,7 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
 
     fn merge(&mut self, block: u32, mut have: State, incoming: &State) -> State {
         for (r, (mine, theirs)) in have.regs.iter_mut().zip(incoming.regs).enumerate() {
-            if *mine != theirs {
+            if *mine != theirs && !self.is_merge(*mine, block, r) {
                 *mine = self.exprs.opaque(Origin::Merge(block, r as u8));
             }
         }

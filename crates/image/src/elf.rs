@@ -209,10 +209,12 @@ impl<'d> Elf<'d> {
 
     /// The executable ranges; a section header that contradicts the segments is not believed.
     fn find_text(&self) -> Vec<AddrRange> {
+        // All of it must be in the file: what is only in memory can be of any size, and is no code.
         let executable = |range: &AddrRange| {
-            self.segments
-                .iter()
-                .any(|s| s.executable && s.range.start <= range.start && range.end <= s.range.end)
+            self.segments.iter().any(|s| {
+                let in_file = AddrRange::sized(s.range.start, s.data.len() as u64);
+                s.executable && in_file.start <= range.start && range.end <= in_file.end
+            })
         };
         let mut text: Vec<AddrRange> = self
             .sections

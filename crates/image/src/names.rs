@@ -1,22 +1,47 @@
 //! Symbol names as people write them.
 
 use std::borrow::Cow;
+use std::fmt::{self, Write};
 
 /// The name as the source spells it: C++ and Rust names demangled, others as they are.
 #[must_use]
 pub fn demangle(name: &str) -> Cow<'_, str> {
+    if let Some(text) = demangle_whole(name) {
+        return Cow::Owned(text);
+    }
     // Clones carry a suffix the demanglers do not know: `_ZN1fEv.cold`, `_ZN1fEv.llvm.123`.
     let (stem, suffix) = split_clone_suffix(name);
-    if let Ok(rust) = rustc_demangle::try_demangle(stem) {
-        return Cow::Owned(format!("{rust:#}{suffix}"));
+    match demangle_whole(stem) {
+        Some(text) if !suffix.is_empty() => Cow::Owned(format!("{text}{suffix}")),
+        _ => Cow::Borrowed(name),
     }
-    if stem.starts_with("_Z")
-        && let Ok(symbol) = cpp_demangle::Symbol::new(stem)
-        && let Ok(text) = symbol.demangle()
-    {
-        return Cow::Owned(format!("{text}{suffix}"));
+}
+
+/// No name anyone wants to read is longer; names made to be difficult can grow a thousandfold.
+const MAX_LEN: usize = 16 << 10;
+
+fn demangle_whole(name: &str) -> Option<String> {
+    let mut text = Bounded(String::new());
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        write!(text, "{rust:#}").ok()?;
+    } else if name.starts_with("_Z") {
+        let symbol = cpp_demangle::Symbol::new(name).ok()?;
+        symbol.structured_demangle(&mut text, &cpp_demangle::DemangleOptions::default()).ok()?;
     }
-    Cow::Borrowed(name)
+    (!text.0.is_empty()).then_some(text.0)
+}
+
+/// Text that refuses to grow beyond [`MAX_LEN`].
+struct Bounded(String);
+
+impl Write for Bounded {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        if self.0.len() + more.len() > MAX_LEN {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(more);
+        Ok(())
+    }
 }
 
 /// Splits `foo.cold`, `foo.constprop.0`, `foo.llvm.123` into the function and what the compiler added.
@@ -62,9 +87,13 @@ mod tests {
     #[test]
     fn names_are_demangled() {
         assert_eq!(demangle("_ZN3foo3barEi"), "foo::bar(int)");
-        assert_eq!(demangle("_ZN3foo3barEi.cold"), "foo::bar(int).cold");
+        assert_eq!(demangle("_ZN3foo3barEi.cold"), "foo::bar(int) [clone .cold]");
         assert_eq!(demangle("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
         assert_eq!(demangle("_RNvC7mycrate3foo"), "mycrate::foo");
+        assert_eq!(
+            demangle("_ZN42_$LT$$RF$T$u20$as$u20$core..fmt..Debug$GT$3fmt17h0123456789abcdefE"),
+            "<&T as core::fmt::Debug>::fmt"
+        );
         assert_eq!(demangle("main"), "main");
         assert_eq!(demangle("_ZNgarbage"), "_ZNgarbage");
         assert_eq!(demangle(""), "");

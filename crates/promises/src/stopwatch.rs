@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The promise, for inputs of up to 64 KiB: two seconds of one processor. The fuzzers hold us to it;
 /// the tests are not optimised and may take their time.
-const LIMIT: Duration = Duration::from_secs(if cfg!(fuzzing) { 2 } else { 10 });
+const LIMIT: Duration = Duration::from_secs(if cfg!(feature = "fuzzing") { 2 } else { 10 });
 
 /// The size up to which [`LIMIT`] holds; above, it grows in proportion.
 const SIZE: u64 = 1 << 16;

@@ -2,7 +2,7 @@
 
 use super::{Problem, Reason};
 use crate::addr::{AddrRange, LinkAddr};
-use crate::isa::{Flow, Insn};
+use crate::isa::{Flow, Insn, fill_len};
 use crate::source::{Returns, Surroundings};
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -122,6 +122,17 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
                 self.enders[i].goes_on = true;
             }
         }
+        // Dead code behind such a call is dead no more, and may hold more of them.
+        while let Some(next) = self.enders.iter().find(|ender| self.wakes_next(ender)).map(|ender| ender.next) {
+            self.explore(next, true);
+        }
+    }
+
+    /// Whether it is reached and goes on, but what follows is not known to be reached.
+    fn wakes_next(&self, ender: &Ender) -> bool {
+        ender.goes_on
+            && self.mark(ender.at) & REACHED != 0
+            && self.mark(ender.next) & (START | REACHED) == START
     }
 
     fn mark(&self, at: LinkAddr) -> u8 {
@@ -201,7 +212,9 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
                 }
                 *mark |= COVERED;
             }
-            let flow = insn.flow();
+            // A breakpoint at the end of everything is there to stop whoever comes so far.
+            let stops = insn.is_breakpoint() && self.only_fill_behind(insn.next_addr());
+            let flow = if stops { Flow::Stop } else { insn.flow() };
             if flow == Flow::Next {
                 at = insn.next_addr();
                 continue;
@@ -370,17 +383,6 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
 
 /// Whether `range` holds nothing but instructions without effect, or zeros.
 pub(super) fn is_fill<S: Surroundings + ?Sized>(surroundings: &S, range: AddrRange) -> bool {
-    let bytes = surroundings.bytes(range.start);
-    let Some(bytes) = bytes.get(..range.len() as usize) else { return false };
-    if bytes.iter().all(|&b| b == 0) {
-        return true;
-    }
-    let mut end = range.start;
-    for insn in crate::isa::Decode::new(bytes, range.start) {
-        if !insn.is_padding() {
-            break;
-        }
-        end = insn.next_addr();
-    }
-    end == range.end
+    let bytes = surroundings.bytes(range.start).get(..range.len() as usize);
+    bytes.is_some_and(|bytes| fill_len(bytes, range.start) == bytes.len())
 }

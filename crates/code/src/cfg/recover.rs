@@ -103,8 +103,9 @@ fn resolve_jumps<S: Surroundings + ?Sized>(
     mut jumps: Jumps,
     effort: Effort,
 ) -> Jumps {
+    let mut next = Effort::Local;
     while explorer.enders.iter().any(|e| e.flow == Flow::IndirectJump) {
-        let found = resolve_once(explorer, outline, &jumps, effort);
+        let found = resolve_once(explorer, outline, &jumps, next);
         let settled = found == jumps;
         jumps = found;
         for resolution in jumps.values() {
@@ -112,9 +113,12 @@ fn resolve_jumps<S: Surroundings + ?Sized>(
                 explorer.explore(target, true);
             }
         }
-        if settled {
-            break;
-        }
+        // The whole function again only when the cheap way leads no further.
+        next = match (settled, next) {
+            (false, _) => Effort::Local,
+            (true, Effort::Local) if effort == Effort::Whole => Effort::Whole,
+            (true, _) => break,
+        };
     }
     jumps
 }
@@ -135,7 +139,8 @@ fn resolve_once<S: Surroundings + ?Sized>(
         let at = block.last_insn();
         let Some(jump) = Insn::decode(surroundings.bytes(at), at) else { continue };
         let resolution = match effort {
-            Effort::Local => resolver.resolve_locally(id, &jump),
+            // What the whole function told once is not put in question by less.
+            Effort::Local => resolver.resolve_locally(id, &jump).or_else(|| known.get(&at).cloned()),
             Effort::Whole => match resolver.resolve_locally(id, &jump) {
                 Some(resolution) if !resolution.is_doubtful() => Some(resolution),
                 _ => resolver.resolve(id, &jump).or_else(|| {

@@ -4,7 +4,7 @@ use super::explore::{Explorer, is_fill};
 use super::recover::{Jumps, Outline};
 use super::{Gap, GapKind, Reason};
 use crate::addr::{AddrRange, LinkAddr};
-use crate::isa::{Decode, Insn};
+use crate::isa::{Decode, fill_len};
 use crate::source::Surroundings;
 use alloc::vec::Vec;
 
@@ -82,13 +82,10 @@ fn without_data(hole: AddrRange, data: &[AddrRange]) -> AddrRange {
 
 /// The first address in `hole` that is not fill, if there is one.
 fn behind_fill<S: Surroundings + ?Sized>(surroundings: &S, hole: AddrRange) -> Option<LinkAddr> {
-    if hole.is_empty() || is_fill(surroundings, hole) {
-        return None;
-    }
     let bytes = surroundings.bytes(hole.start);
     let bytes = &bytes[..bytes.len().min(hole.len() as usize)];
-    let fill = Decode::new(bytes, hole.start).take_while(Insn::is_padding).last();
-    Some(fill.map_or(hole.start, |last| last.next_addr()))
+    let start = hole.start.offset(fill_len(bytes, hole.start) as u64);
+    (start < hole.end).then_some(start)
 }
 
 /// Whether the bytes from `start` decode one after the other, up to where known code begins or the

@@ -150,6 +150,12 @@ impl Insn {
         self.raw.is_privileged() && self.raw.code() != Code::Hlt
     }
 
+    /// Whether it is the one-byte breakpoint.
+    #[must_use]
+    pub fn is_breakpoint(&self) -> bool {
+        self.raw.code() == Code::Int3
+    }
+
     /// Whether it marks a place indirect branches may land on (`endbr64`).
     #[must_use]
     pub fn is_landing_mark(&self) -> bool {
@@ -226,6 +232,28 @@ impl Iterator for Decode<'_> {
     }
 }
 
+/// How many bytes at the start of `bytes` are fill: instructions without effect, and zeros.
+#[must_use]
+pub fn fill_len(bytes: &[u8], at: LinkAddr) -> usize {
+    let mut len = 0;
+    loop {
+        let rest = &bytes[len..];
+        let zeros = rest.iter().take_while(|&&b| b == 0).count();
+        // A single zero byte begins an instruction as often as not, unless nothing comes behind it.
+        if zeros >= 2 || zeros == rest.len() {
+            len += zeros;
+            if len == bytes.len() {
+                return len;
+            }
+            continue;
+        }
+        match Insn::decode(rest, at.offset(len as u64)).filter(Insn::is_padding) {
+            Some(insn) => len += insn.len() as usize,
+            None => return len,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,6 +302,16 @@ mod tests {
         }
         assert!(!insn(&[0x48, 0x8d, 0x76, 1]).is_padding());
         assert!(!insn(&[0x87, 0xc0]).is_padding(), "xchg eax,eax in the long form clears the upper half");
+    }
+
+    #[test]
+    fn fill_ends_where_code_begins() {
+        let fill = |bytes: &[u8]| fill_len(bytes, LinkAddr(0x1000));
+        assert_eq!(fill(&[0x90, 0x66, 0x90, 0xc3]), 3);
+        assert_eq!(fill(&[0xcc, 0, 0, 0]), 4);
+        assert_eq!(fill(&[0x90, 0]), 2, "a zero at the very end");
+        assert_eq!(fill(&[0, 0x55]), 0, "add [rbp+…], dl may well be meant");
+        assert_eq!(fill(&[]), 0);
     }
 
     #[test]

@@ -173,12 +173,15 @@ fn place(cfg: &Cfg, edge: &Edge) -> Option<LinkAddr> {
     }
 }
 
-/// What is called outside must be outside, if the function is understood; in any case it must not be
-/// the start or the middle of a block.
+/// What is called outside must be outside. Only in a function that is not understood it may be inside,
+/// but even there it must not be where a block starts.
 fn check_place(cfg: &Cfg, edge: &Edge) -> Result<(), String> {
     let Target::Outside(to) = edge.to else { return Ok(()) };
-    if let Some(holding) = cfg.block_holding(to) {
-        return Err(format!("{edge:?} leads into {holding}"));
+    match cfg.block_holding(to) {
+        Some(id) if cfg.is_understood() || cfg.block(id).start == to => {
+            return Err(format!("{edge:?} leads into {id}"));
+        }
+        _ => {}
     }
     if cfg.is_understood() && cfg.pieces.iter().any(|piece| piece.contains(to)) {
         return Err(format!("{edge:?} leads to no block"));

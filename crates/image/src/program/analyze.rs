@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Cfg, EdgeKind, End, Outline, Target, recover};
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// A function while it is worked on.
@@ -31,6 +31,11 @@ pub(super) struct Working<'d> {
 }
 
 impl Working<'_> {
+    /// Whether nobody vouches for it: it may be data that happens to decode.
+    pub(super) fn is_guess(&self) -> bool {
+        self.vouchers.best() == Some(Provenance::Heuristic)
+    }
+
     pub(super) fn entry(&self) -> LinkAddr {
         self.outline.entries[0]
     }
@@ -160,9 +165,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
                 return;
             }
             self.functions.par_iter_mut().filter(|f| f.stale && !f.absorbed).for_each(|function| {
-                let t0 = Instant::now();
                 function.cfg = recover(world, &function.outline);
-                if t0.elapsed().as_millis() > 200 { eprintln!("SLOW {} {:?} blocks {} tables {}", function.entry(), t0.elapsed(), function.cfg.blocks.len(), function.cfg.tables.len()); }
                 function.stale = false;
             });
             self.refresh_index();
@@ -198,52 +201,57 @@ impl<'a, 'd> Analysis<'a, 'd> {
     /// Calls and jumps out of the given functions: new functions, and new entries of known ones.
     fn follow_targets(&mut self, among: &[usize]) {
         let image = self.world.image;
-        let mut called = HashSet::new();
-        let mut jumped = HashSet::new();
+        // By target, whether anything but a guess refers to it.
+        let mut called: BTreeMap<LinkAddr, bool> = BTreeMap::new();
+        let mut jumped: BTreeMap<LinkAddr, bool> = BTreeMap::new();
         for &i in among {
             let function = &self.functions[i];
+            let firm = !function.is_guess();
             for block in &function.cfg.blocks {
-                if let End::Call(target) = block.end {
-                    // `call next` only reads the program counter.
-                    if target != block.end_addr() {
-                        called.insert(target);
-                    }
+                // `call next` only reads the program counter.
+                if let End::Call(target) = block.end
+                    && target != block.end_addr()
+                {
+                    *called.entry(target).or_default() |= firm;
                 }
             }
             for edge in &function.cfg.edges {
                 if let Target::Outside(target) = edge.to
                     && edge.kind != EdgeKind::LandingPad
                 {
-                    jumped.insert(target);
+                    *jumped.entry(target).or_default() |= firm;
                 }
             }
         }
-        let is_new = |at: &LinkAddr| {
-            image.elf.is_text(*at)
-                && image.stub_holding(*at).is_none()
-                && self.world.starts.binary_search(at).is_err()
+        let is_new = |at: LinkAddr| {
+            image.elf.is_text(at) && image.stub_holding(at).is_none() && self.world.starts.binary_search(&at).is_err()
         };
-        let mut called: Vec<LinkAddr> = called.into_iter().filter(is_new).collect();
-        let mut jumped: Vec<LinkAddr> = jumped.into_iter().filter(is_new).collect();
-        called.sort_unstable();
-        jumped.sort_unstable();
-        for target in called {
+        called.retain(|&at, _| is_new(at));
+        jumped.retain(|&at, _| is_new(at));
+        let by_whom = |firm| if firm { Provenance::DataFlow } else { Provenance::Heuristic };
+        // From the back, so that each finds the next one as its fence.
+        for (&target, &firm) in called.iter().rev() {
             match self.holding(target) {
-                Some(owner)
-                    if !self.functions[owner].outline.open_ended
-                        || self.functions[owner].cfg.block_holding(target).is_some() =>
-                {
-                    self.functions[owner].add_entry(target);
+                Some(owner) if !self.is_beyond_code(owner, target) => {
+                    if firm {
+                        self.functions[owner].add_entry(target);
+                    }
                 }
-                _ => self.add_found(target, Provenance::DataFlow),
+                _ => self.add_found(target, by_whom(firm)),
             }
         }
-        for target in jumped {
+        for (&target, &firm) in jumped.iter().rev() {
             // Into the middle of a known function: that is for `pieces` to judge.
             if self.holding(target).is_none() {
-                self.add_found(target, Provenance::DataFlow);
+                self.add_found(target, by_whom(firm));
             }
         }
+    }
+
+    /// Whether the function has no stated end and no code at `at`.
+    fn is_beyond_code(&self, function: usize, at: LinkAddr) -> bool {
+        let function = &self.functions[function];
+        function.outline.open_ended && function.cfg.block_holding(at).is_none()
     }
 
     /// A function nobody announced.
@@ -254,7 +262,21 @@ impl<'a, 'd> Analysis<'a, 'd> {
         let elf = &self.world.image.elf;
         let Some(text) = elf.text.iter().find(|t| t.contains(at)) else { return };
         let next = self.index.partition_point(|(range, _)| range.start <= at);
+        // Whoever ended where its code did must not reach beyond this one any more.
+        if let Some(&(_, before)) = next.checked_sub(1).and_then(|i| self.index.get(i)) {
+            let function = &mut self.functions[before];
+            if let Some(piece) = function.outline.pieces.iter_mut().find(|p| p.contains(at) && p.start != at)
+                && function.outline.open_ended
+            {
+                piece.end = at;
+                function.stale |= function.cfg.blocks.last().is_some_and(|b| b.end_addr() > at);
+            }
+        }
         let end = self.index.get(next).map_or(text.end, |(range, _)| range.start.min(text.end));
+        // A jump to where only fill is left: compilers point cases there that cannot happen.
+        if holes::is_fill(self.world.image, AddrRange::new(at, end)) {
+            return;
+        }
         self.add(Unit {
             range: AddrRange::new(at, end),
             names: Vec::new(),
@@ -298,13 +320,18 @@ impl<'a, 'd> Analysis<'a, 'd> {
     fn look_into_holes(&mut self) -> bool {
         self.refresh_index();
         let found = holes::candidates(self.world.image, &self.index, &self.data, self.world.references);
-        for &(at, who) in &found {
+        // From the back, so that each finds the next one as its fence.
+        for &(at, who) in found.iter().rev() {
             self.add_found(at, who);
         }
         !found.is_empty()
     }
 
     fn finish(mut self) -> Program<'d> {
+        // A guess that does not hold is no function: the bytes are not understood, and that is all.
+        for function in &mut self.functions {
+            function.absorbed |= function.is_guess() && (!function.cfg.is_understood() || function.cfg.blocks.is_empty());
+        }
         self.refresh_index();
         let returns = noreturn::returning(&self.functions, &self.world.noreturn);
         let stretches = holes::stretches(self.world.image, &self.index, &self.data);

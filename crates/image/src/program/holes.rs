@@ -6,7 +6,7 @@ use crate::image::Image;
 use crate::plt::is_plt_section;
 use crate::provenance::Provenance;
 use relive_code::addr::{AddrRange, LinkAddr};
-use relive_code::isa::{Decode, Insn};
+use relive_code::isa::{Decode, fill_len};
 
 /// The parts of the text that `index` leaves free.
 fn free(image: &Image<'_>, index: &[(AddrRange, usize)]) -> Vec<AddrRange> {
@@ -79,15 +79,13 @@ fn looks_like_code(image: &Image<'_>, at: LinkAddr) -> bool {
 
 fn behind_fill(image: &Image<'_>, hole: AddrRange) -> Option<LinkAddr> {
     let bytes = image.elf.bytes_in(hole.start, hole.len())?;
-    let zeros = bytes.iter().take_while(|&&b| b == 0).count();
-    if zeros == bytes.len() {
-        return None;
-    }
-    let start = hole.start.offset(if zeros >= 2 { zeros as u64 } else { 0 });
-    let rest = &bytes[start.since(hole.start) as usize..];
-    let fill = Decode::new(rest, start).take_while(Insn::is_padding).last();
-    let first = fill.map_or(start, |last| last.next_addr());
-    (first < hole.end).then_some(first)
+    let start = hole.start.offset(fill_len(bytes, hole.start) as u64);
+    (start < hole.end).then_some(start)
+}
+
+/// Whether nothing but fill is in `range`.
+pub(super) fn is_fill(image: &Image<'_>, range: AddrRange) -> bool {
+    behind_fill(image, range).is_none()
 }
 
 /// Says what each free stretch is.

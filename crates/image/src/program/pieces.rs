@@ -26,7 +26,7 @@ pub(super) fn absorb(functions: &mut [Working<'_>], index: &[(AddrRange, usize)]
     let mut jumps: BTreeMap<usize, Jumps> = BTreeMap::new();
     let mut middles: Vec<(usize, usize, LinkAddr)> = Vec::new();
     let mut called: HashSet<LinkAddr> = HashSet::new();
-    for (i, function) in functions.iter().enumerate().filter(|(_, f)| !f.absorbed) {
+    for (i, function) in functions.iter().enumerate().filter(|(_, f)| !f.absorbed && !f.is_guess()) {
         for block in &function.cfg.blocks {
             if let relive_code::cfg::End::Call(target) = block.end {
                 called.insert(target);

@@ -27,7 +27,7 @@ pub(super) fn collect(image: &Image<'_>, known_starts: &[LinkAddr]) -> Reference
         // Cut where functions start, so that every chunk begins with an instruction.
         let mut at = text.start;
         while at < text.end {
-            let wanted = LinkAddr(at.0 + CHUNK);
+            let wanted = LinkAddr(at.0.saturating_add(CHUNK));
             let index = known_starts.partition_point(|&s| s < wanted);
             let end = known_starts.get(index).copied().unwrap_or(text.end).min(text.end);
             let end = if end <= at { text.end } else { end };

@@ -128,7 +128,7 @@ fn named_by_headers(image: &Image<'_>) -> Vec<LinkAddr> {
     }
     for kind in [raw::SHT_INIT_ARRAY, raw::SHT_FINI_ARRAY, raw::SHT_PREINIT_ARRAY] {
         for section in elf.sections.iter().filter(|s| s.kind == kind.0) {
-            for word in 0..section.range.len() / 8 {
+            for word in 0..section.data.len() as u64 / 8 {
                 if let Pointer::Here(to) = image.pointer(section.range.start.offset(word * 8)) {
                     found.push(to);
                 }
