@@ -37,7 +37,7 @@ EXAMPLES:
       functions that are not understood, and why
   relive inspect app --json | jq .text_bytes
 
-Exit status: 0 done, 2 the file cannot be read or is not an x86-64 ELF executable or shared object.";
+Exit status: 0 done, 1 --verify found a mistake, 2 the file cannot be read or is not an x86-64 ELF\nexecutable or shared object.";
 
 /// Arguments of `relive inspect`.
 #[derive(Args)]

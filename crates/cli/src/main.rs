@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("relive: {error:#}");
-            ExitCode::from(2)
+            ExitCode::from(if error.is::<output::Finding>() { 1 } else { 2 })
         }
     }
 }

@@ -37,6 +37,18 @@ fn beside(file: &Path) -> PathBuf {
     file.with_file_name(name)
 }
 
+/// The command did its work and found something wrong: exit status 1, not 2.
+#[derive(Debug)]
+pub(crate) struct Finding(pub(crate) String);
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Finding {}
+
 /// Whether the reader of our output went away: not our business.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
@@ -49,7 +61,7 @@ pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

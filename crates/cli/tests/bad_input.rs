@@ -100,10 +100,6 @@ impl Victim {
     }
 }
 
-fn program(name: &str) -> Vec<u8> {
-    seeds::programs().into_iter().find(|(found, _)| *found == name).expect("a seed of that name").1
-}
-
 fn number(file: &[u8], at: usize, len: usize) -> u64 {
     file[at..at + len].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
@@ -158,8 +154,8 @@ fn not_there_or_not_a_file() {
     refused(&below, "no such file");
     // Permissions mean nothing to root.
     let secret = folder.path().join("secret");
-    fs::write(&secret, program("static")).expect("a writable folder");
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0)).expect("permissions");
+    fs::write(&secret, seeds::program("static")).expect("a writable folder");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o0)).expect("permissions");
     match File::open(&secret) {
         Ok(_) => assert_eq!(inspect(&secret, "a secret").code, 0),
         Err(_) => refused(&secret, "permission denied"),
@@ -180,7 +176,7 @@ fn something_else() {
     ] {
         victim.is_refused(bytes, "not an ELF file");
     }
-    let file = program("static");
+    let file = seeds::program("static");
     victim.is_refused(&with(&file, 4, 1, 1), "32-bit");
     victim.is_refused(&with(&file, 5, 1, 2), "big-endian");
     victim.is_refused(&with(&file, 4, 1, 7), "another class");
@@ -194,7 +190,7 @@ fn something_else() {
 #[test]
 fn cut_short() {
     let victim = Victim::new();
-    let file = program("dynamic");
+    let file = seeds::program("dynamic");
     let (sections, count) = section_headers(&file);
     let mut lengths = vec![0, 1, 3, 4, 5, 6, 16, 20, 63, 64, 65];
     // Behind each program header, at the borders of each section, and all over.
@@ -229,7 +225,7 @@ fn damaged_at_random() {
 #[test]
 fn sizes_that_overflow() {
     let victim = Victim::new();
-    let file = program("dynamic");
+    let file = seeds::program("dynamic");
     let extremes = [u64::MAX, 1 << 63, u64::MAX - 4095];
     let mut cases = Vec::new();
     for index in 0..number(&file, 56, 2) as usize {
@@ -260,7 +256,7 @@ fn sizes_that_overflow() {
 #[test]
 fn counts_that_are_huge() {
     let victim = Victim::new();
-    for file in [program("static"), program("dynamic")] {
+    for file in [seeds::program("static"), seeds::program("dynamic")] {
         let (sections, _) = section_headers(&file);
         for (at, value) in [(56, 0xfffe), (56, 0xffff), (56, 0), (60, 0xffff), (60, 0), (62, 0xffff), (62, 0)]
         {
@@ -306,7 +302,7 @@ fn with_symbols(file: &[u8], symbols: impl Iterator<Item = (u32, u8, u64, u64)>)
 #[test]
 fn symbols_that_cannot_be() {
     let victim = Victim::new();
-    let file = program("static");
+    let file = seeds::program("static");
     let (sections, count) = section_headers(&file);
     let text = (0..count)
         .map(|i| sections + i * SECTION_HEADER)
@@ -351,7 +347,12 @@ fn symbols_that_cannot_be() {
 #[test]
 fn tables_that_point_to_each_other() {
     let victim = Victim::new();
-    for file in [program("static"), program("dynamic"), program("relocs"), program("dwarf")] {
+    for file in [
+        seeds::program("static"),
+        seeds::program("dynamic"),
+        seeds::program("relocs"),
+        seeds::program("dwarf"),
+    ] {
         let (sections, count) = section_headers(&file);
         let header = |index: usize| sections + index * SECTION_HEADER;
         let symtab = header_of(&file, SYMTAB);

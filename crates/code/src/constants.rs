@@ -49,9 +49,15 @@ pub(crate) struct Constants {
 
 impl Constants {
     /// Follows constants through the blocks; `edges` are sorted by the block they leave.
-    pub(crate) fn new<S: CodeSource + ?Sized>(source: &S, blocks: &[Block], edges: &[Edge], entries: &[BlockId]) -> Self {
+    pub(crate) fn new<S: CodeSource + ?Sized>(
+        source: &S,
+        blocks: &[Block],
+        edges: &[Edge],
+        entries: &[BlockId],
+    ) -> Self {
         let mut reader = EffectsReader::new();
-        let effects: Vec<[Effect; 16]> = blocks.iter().map(|block| summary(source, block, &mut reader)).collect();
+        let effects: Vec<[Effect; 16]> =
+            blocks.iter().map(|block| summary(source, block, &mut reader)).collect();
         let mut first_edge = vec![0usize; blocks.len() + 1];
         let mut entered = vec![false; blocks.len()];
         for edge in edges {
@@ -127,7 +133,9 @@ fn step(effects: &mut [Effect; 16], insn: &Insn, reader: &mut EffectsReader) {
         }
         (Mnemonic::Mov, Some(to)) => {
             effects[to.number()] = match raw.op1_kind() {
-                OpKind::Immediate32 | OpKind::Immediate64 | OpKind::Immediate32to64 => Effect::Constant(raw.immediate(1)),
+                OpKind::Immediate32 | OpKind::Immediate64 | OpKind::Immediate32to64 => {
+                    Effect::Constant(raw.immediate(1))
+                }
                 OpKind::Register if full => match Gpr::holding(raw.op1_register()) {
                     Some(from) => effects[from.number()],
                     None => Effect::Varies,

@@ -205,8 +205,9 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             return Some(Resolution { leaves: true, ..Resolution::default() });
         }
         let cfg = self.cfg;
-        let constants =
-            self.constants.get_or_insert_with(|| Constants::new(self.surroundings, &cfg.blocks, &cfg.edges, &cfg.entries));
+        let constants = self
+            .constants
+            .get_or_insert_with(|| Constants::new(self.surroundings, &cfg.blocks, &cfg.edges, &cfg.entries));
         let mut state = self.values.before_last_locally(block, Some(constants))?;
         let target = self.target(&mut state, jump)?;
         let mut resolution = Resolution::default();
@@ -346,10 +347,13 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             // Compilers make entries relative to the table itself. Where the sum looks different, a
             // constant part of the index went into it.
             let skipped = base.since(shape.table).wrapping_div(shape.stride);
-            if shape.table != base && base.since(shape.table) % shape.stride == 0 && skipped < MAX_ENTRIES {
+            if shape.table != base
+                && base.since(shape.table).is_multiple_of(shape.stride)
+                && skipped < MAX_ENTRIES
+            {
                 shape.table = base;
                 checked = checked.and_then(|(high, how)| Some((high.checked_sub(skipped)?, how)));
-            } else if shape.table > base && shape.table.since(base) % shape.stride == 0 {
+            } else if shape.table > base && shape.table.since(base).is_multiple_of(shape.stride) {
                 shape.table = base;
                 checked = None;
             }

@@ -404,7 +404,9 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
             let (state, condition) = &end;
             let changed = match edge.kind {
                 EdgeKind::LandingPad => Some(self.after_unwinding(state, block)),
-                EdgeKind::Taken | EdgeKind::FallThrough if condition.is_some() && state.compared.is_some() => {
+                EdgeKind::Taken | EdgeKind::FallThrough
+                    if condition.is_some() && state.compared.is_some() =>
+                {
                     let mut refined = state.clone();
                     refine(&mut refined, edge.kind, *condition);
                     Some(refined)
@@ -492,7 +494,11 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
 
     /// What is known right before the last instruction of `block` from the few blocks that always run
     /// before it, whatever happened earlier. Most jumps need no more, and it costs next to nothing.
-    pub(crate) fn before_last_locally(&mut self, block: BlockId, constants: Option<&Constants>) -> Option<State> {
+    pub(crate) fn before_last_locally(
+        &mut self,
+        block: BlockId,
+        constants: Option<&Constants>,
+    ) -> Option<State> {
         const BLOCKS_BACK: usize = 6;
         let mut path = vec![block];
         while path.len() <= BLOCKS_BACK {
@@ -625,12 +631,15 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
             Expr::Opaque(Origin::Merge(..)) => true,
             Expr::Opaque(_) => false,
             Expr::Sum(_, terms) => terms.iter().any(|t| self.depends_on_path(t.0)),
-            Expr::Low(inner, _) | Expr::Signed(inner, _) | Expr::And(inner, _) => self.depends_on_path(*inner),
+            Expr::Low(inner, _) | Expr::Signed(inner, _) | Expr::And(inner, _) => {
+                self.depends_on_path(*inner)
+            }
             Expr::Select(a, b) => self.depends_on_path(*a) || self.depends_on_path(*b),
             // The entry of a table depends on its index; what else memory holds is anybody's guess.
             Expr::Load { addr, .. } => {
                 let (base, terms) = self.exprs.as_sum(*addr);
-                self.surroundings.is_constant(LinkAddr(base)) && terms.iter().any(|t| self.depends_on_path(t.0))
+                self.surroundings.is_constant(LinkAddr(base))
+                    && terms.iter().any(|t| self.depends_on_path(t.0))
             }
         }
     }
@@ -998,7 +1007,7 @@ fn merge_epoch(block: u32) -> u32 {
 }
 
 fn positive(value: u64, bits: u8) -> Option<u64> {
-    (bits >= 8 && bits <= 64 && value < 1 << (bits - 1)).then_some(value)
+    ((8..=64).contains(&bits) && value < 1 << (bits - 1)).then_some(value)
 }
 
 fn is_conditional_move(insn: &Insn) -> bool {

@@ -170,7 +170,7 @@ impl<'d> Image<'d> {
             Language::Rust
         } else if any(&|name| name.starts_with("__gxx_personality") || name.starts_with("_ZNS")) {
             Language::Cpp
-        } else if !self.identity.producers.is_empty() {
+        } else if !self.identity.producers.is_empty() || any(&|name| name == "__libc_start_main") {
             Language::C
         } else {
             Language::Unknown

@@ -71,10 +71,9 @@ impl<'d> Unwind<'d> {
             let lsda = match fde.lsda() {
                 Some(Pointer::Direct(0)) | None => None,
                 Some(Pointer::Direct(at)) => Some(LinkAddr(at)),
-                Some(Pointer::Indirect(at)) => match elf.bytes_at(LinkAddr(at)).first_chunk() {
-                    Some(word) => Some(LinkAddr(u64::from_le_bytes(*word))),
-                    None => None,
-                },
+                Some(Pointer::Indirect(at)) => {
+                    elf.bytes_at(LinkAddr(at)).first_chunk().map(|word| LinkAddr(u64::from_le_bytes(*word)))
+                }
             };
             let starts_like_a_function = match fde.rows(&self.section, &self.bases, &mut context) {
                 Ok(mut rows) => match rows.next_row() {

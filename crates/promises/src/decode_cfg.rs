@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 /// Graphs above this many blocks are spared the checkers that take time with the square of it.
 const SMALL: usize = 100;
 
+/// Above this, they are spared the one that runs the code: it takes a quarter of a second for 100 blocks.
+const TINY: usize = 20;
+
 /// What must hold of every function: its graph is sound, and so is what follows from it.
 ///
 /// # Panics
@@ -39,6 +42,9 @@ pub fn check(bytes: &[u8]) {
     if cfg.blocks.len() > SMALL {
         return;
     }
+    if cfg.blocks.len() <= TINY {
+        holds("stack heights", &cfg, &outline, verify::stack_height::check(&cfg, &world, &heights));
+    }
     let (graph, roots) = (cfg.graph(), cfg.roots());
     let tree = DominatorTree::new(&graph, &roots);
     holds("dominators", &cfg, &outline, verify::dominators::check(&graph, &roots, &tree));
@@ -52,6 +58,12 @@ pub fn check(bytes: &[u8]) {
         let result = verify::liveness::check(&cfg, &world, &convention, &liveness);
         holds("liveness", &cfg, &outline, result);
     }
+}
+
+/// The graph of the function that the case describes.
+#[must_use]
+pub fn graph(case: &Case) -> Cfg {
+    recover(&World::new(case), &case.outline())
 }
 
 fn holds(what: &str, cfg: &Cfg, outline: &Outline, result: Result<(), String>) {

@@ -7,47 +7,79 @@ use relive_image::image::Image;
 use relive_image::program::analyze;
 use relive_testkit::compile::compile;
 
+/// A program, and how to make it.
+struct Recipe {
+    name: &'static str,
+    compiler: &'static str,
+    flags: &'static [&'static str],
+    source: (&'static str, &'static str),
+}
+
+/// Flags for programs without a library, with nothing between their segments.
+macro_rules! bare {
+    ($($flag:literal),*) => {
+        &["-nostdlib", "-static", "-no-pie", "-fno-pie", "-Wl,-z,noseparate-code", "-Wl,--build-id", $($flag),*]
+    };
+}
+
+const RECIPES: [Recipe; 10] = [
+    Recipe { name: "static", compiler: "gcc", flags: bare!("-O2"), source: C },
+    Recipe {
+        name: "unwind",
+        compiler: "gcc",
+        flags: bare!("-O1", "-fasynchronous-unwind-tables", "-s"),
+        source: C,
+    },
+    Recipe { name: "relocs", compiler: "gcc", flags: bare!("-O2", "-Wl,--emit-relocs"), source: C },
+    Recipe { name: "dwarf", compiler: "gcc", flags: bare!("-O2", "-g"), source: C },
+    Recipe { name: "dwarf-packed", compiler: "gcc", flags: bare!("-O2", "-gdwarf-4", "-gz"), source: C },
+    Recipe {
+        name: "shared",
+        compiler: "gcc",
+        flags: &["-nostdlib", "-shared", "-fPIC", "-O2", "-Wl,-z,noseparate-code,-z,pack-relative-relocs"],
+        source: C,
+    },
+    Recipe {
+        name: "dynamic",
+        compiler: "g++",
+        flags: &["-O2", "-pie", "-Wl,-z,noseparate-code"],
+        source: CPP,
+    },
+    Recipe {
+        name: "stripped",
+        compiler: "g++",
+        flags: &["-O2", "-no-pie", "-s", "-Wl,-z,noseparate-code"],
+        source: CPP,
+    },
+    Recipe {
+        name: "block-map",
+        compiler: "clang-19",
+        flags: &["-nostdlib", "-static", "-O2", "-fuse-ld=lld-19", "-fbasic-block-address-map"],
+        source: C,
+    },
+    Recipe { name: "go-table", compiler: "gcc", flags: bare!(), source: GO },
+];
+
 /// A name and a file for each program.
 ///
 /// # Panics
 /// If a compiler is missing.
 #[must_use]
 pub fn programs() -> Vec<(&'static str, Vec<u8>)> {
-    let c = ("seed.c", C);
-    let cpp = ("seed.cpp", CPP);
-    let tight = "-Wl,-z,noseparate-code";
-    let small = ["-nostdlib", "-static", "-no-pie", "-fno-pie", tight, "-Wl,--build-id"];
-    vec![
-        ("static", compile("gcc", &[&small[..], &["-O2"]].concat(), c).bytes()),
-        (
-            "unwind",
-            compile("gcc", &[&small[..], &["-O1", "-fasynchronous-unwind-tables", "-s"]].concat(), c).bytes(),
-        ),
-        ("relocs", compile("gcc", &[&small[..], &["-O2", "-Wl,--emit-relocs"]].concat(), c).bytes()),
-        ("dwarf", compile("gcc", &[&small[..], &["-O2", "-g"]].concat(), c).bytes()),
-        ("dwarf-packed", compile("gcc", &[&small[..], &["-O2", "-gdwarf-4", "-gz"]].concat(), c).bytes()),
-        (
-            "shared",
-            compile(
-                "gcc",
-                &["-nostdlib", "-shared", "-fPIC", "-O2", tight, "-Wl,-z,pack-relative-relocs"],
-                c,
-            )
-            .bytes(),
-        ),
-        ("dynamic", compile("g++", &["-O2", "-pie", tight], cpp).bytes()),
-        ("stripped", compile("g++", &["-O2", "-no-pie", "-s", tight], cpp).bytes()),
-        (
-            "block-map",
-            compile(
-                "clang-19",
-                &["-nostdlib", "-static", "-O2", "-fuse-ld=lld-19", "-fbasic-block-address-map"],
-                c,
-            )
-            .bytes(),
-        ),
-        ("go-table", compile("gcc", &small, ("seed.s", GO)).bytes()),
-    ]
+    RECIPES.iter().map(|recipe| (recipe.name, make(recipe))).collect()
+}
+
+/// The program of that name.
+///
+/// # Panics
+/// If there is none, or its compiler is missing.
+#[must_use]
+pub fn program(name: &str) -> Vec<u8> {
+    make(RECIPES.iter().find(|recipe| recipe.name == name).expect("a program of that name"))
+}
+
+fn make(recipe: &Recipe) -> Vec<u8> {
+    compile(recipe.compiler, recipe.flags, recipe.source).bytes()
 }
 
 /// The functions of the programs as cases of [`crate::decode_cfg`], with the memory around them.
@@ -56,15 +88,14 @@ pub fn programs() -> Vec<(&'static str, Vec<u8>)> {
 /// If a compiler is missing.
 #[must_use]
 pub fn functions() -> Vec<Vec<u8>> {
-    let flags =
-        ["-nostdlib", "-static", "-no-pie", "-fno-pie", "-Wl,-z,noseparate-code", "-Wl,--build-id=none"];
+    let flags = ["-nostdlib", "-static", "-no-pie", "-fno-pie", "-Wl,-N", "-Wl,--build-id=none"];
     let mut found = Vec::new();
     for more in [
         &["-O2", "-Wl,-Ttext=0x1000"][..],
         &["-O0", "-Wl,-Ttext=0x1000"],
         &["-Os", "-fpie", "-Wl,-Ttext=0x1000"],
     ] {
-        let file = compile("gcc", &[&flags, more].concat(), ("seed.c", C)).bytes();
+        let file = compile("gcc", &[&flags, more].concat(), C).bytes();
         let image = Image::parse(&file, None).expect("a program");
         let memory: Vec<u8> = (0..0x2000)
             .map(|i| image.elf.bytes_at(LinkAddr(0x1000 + i)).first().copied().unwrap_or(0))
@@ -82,7 +113,9 @@ pub fn functions() -> Vec<Vec<u8>> {
 }
 
 /// Switches, loops, calls of all kinds, a computed goto; no library.
-const C: &str = r#"
+const C: (&str, &str) = (
+    "seed.c",
+    r#"
 typedef int (*operation)(int, int);
 static int add(int a, int b) { return a + b; }
 static int mul(int a, int b) { return a * b; }
@@ -134,10 +167,13 @@ void _start(void) {
     for (int i = 0; i < 9; ++i) sum += choose(i, nested(i));
     stop(sum);
 }
-"#;
+"#,
+);
 
 /// Exceptions.
-const CPP: &str = r#"
+const CPP: (&str, &str) = (
+    "seed.cpp",
+    r#"
 struct Guard { int *at; ~Guard() { ++*at; } };
 __attribute__((noinline)) int risky(int x) {
     if (x > 3) throw x;
@@ -158,10 +194,13 @@ __attribute__((noinline)) int careful(int x) {
     return count;
 }
 int main(int argc, char **) { return careful(argc) + careful(-argc); }
-"#;
+"#,
+);
 
 /// A function table as Go 1.20 writes it, which no Go program of this size has.
-const GO: &str = r#"
+const GO: (&str, &str) = (
+    "seed.s",
+    r#"
     .text
     .globl _start
 _start:
@@ -189,4 +228,5 @@ first:
     .long 0, first_name - names
 other:
     .long second - _start, second_name - names
-"#;
+"#,
+);

@@ -34,18 +34,11 @@ pub(crate) fn print(
         block_heading(cfg, id, &loops, heights.at_block(id), out)?;
         let live = liveness.as_ref().map(|l| l.per_insn(id));
         for (index, insn) in instructions(subject, block).enumerate() {
-            let line = subject.lines.at(insn.addr());
-            if line.is_some() && line != shown_line {
-                shown_line = line;
-                if let Some(line) = line {
-                    writeln!(
-                        out,
-                        "      ; {}:{}{}",
-                        field(line.file),
-                        line.line,
-                        inlined(subject, insn.addr())
-                    )?;
-                }
+            if let Some(line) =
+                subject.lines.at(insn.addr()).filter(|line| shown_line != Some((line.file, line.line)))
+            {
+                shown_line = Some((line.file, line.line));
+                writeln!(out, "      ; {}:{}{}", field(line.file), line.line, inlined(subject, insn.addr()))?;
             }
             if let Some((_, live)) = live.as_ref().and_then(|l| l.get(index)) {
                 writeln!(out, "      ; live: {live}")?;

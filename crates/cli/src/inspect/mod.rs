@@ -111,15 +111,23 @@ fn needs_statistics(args: &Inspect) -> bool {
 /// Adds what to do to what is wrong.
 fn with_remedy(error: anyhow::Error) -> anyhow::Error {
     use relive_image::error::ImageError;
-    let remedy = match error.downcast_ref::<ImageError>() {
-        Some(ImageError::NotElf) => {
+    use relive_image::loader::LoadError;
+    let remedy = match (error.downcast_ref::<ImageError>(), error.downcast_ref::<LoadError>()) {
+        (Some(ImageError::NotElf), _) => {
             "give the program itself, not a script that starts it or an archive that holds it"
         }
-        Some(ImageError::WrongClass(_) | ImageError::WrongMachine(_)) => "build or fetch it for x86-64",
-        Some(ImageError::WrongType(_)) => "link it first",
-        Some(ImageError::Damaged { .. }) => "fetch or build the file again",
-        Some(ImageError::NoCode) => "if this is a separate debug file, give the program it belongs to",
-        None => return error,
+        (Some(ImageError::WrongClass(_) | ImageError::WrongMachine(_)), _) => "build or fetch it for x86-64",
+        (Some(ImageError::WrongType(_)), _) => "link it first",
+        (Some(ImageError::Damaged { .. }), _) | (_, Some(LoadError::Empty { .. })) => {
+            "fetch or build the file again"
+        }
+        (Some(ImageError::NoCode), _) => "if this is a separate debug file, give the program it belongs to",
+        (_, Some(LoadError::Missing { .. })) => "check the spelling and the folder",
+        (_, Some(LoadError::Directory { .. })) => "give one file in it",
+        (_, Some(LoadError::Special { .. })) => "copy what it holds to a file, and give that",
+        (_, Some(LoadError::Forbidden { .. })) => "become its owner, or ask them to let you read it",
+        (_, Some(LoadError::Unreadable { .. })) => "copy it to another disk, and give the copy",
+        (None, None) => return error,
     };
     anyhow::anyhow!("{error} ({remedy})")
 }

@@ -188,7 +188,7 @@ fn doubts(subject: &Subject<'_, '_>, out: &mut dyn Write) -> Result<()> {
         .chain(subject.loaded.notes.iter().cloned())
         .collect();
     if !complaints.is_empty() {
-        writeln!(out, "\nwhat could not be read: {}", grouped(complaints.len() as u64))?;
+        writeln!(out, "\nwhat could not be read or found: {}", grouped(complaints.len() as u64))?;
         for complaint in complaints.iter().take(SHOWN) {
             writeln!(out, "    {}", field(complaint))?;
         }

@@ -1,7 +1,8 @@
 //! `--verify`: the results against independent, slower checkers.
 
 use super::Subject;
-use anyhow::{Result, bail};
+use crate::output::Finding;
+use anyhow::Result;
 use relive_code::dominators::DominatorTree;
 use relive_code::loops::LoopForest;
 use relive_code::verify;
@@ -35,5 +36,10 @@ pub(crate) fn run(subject: &Subject<'_, '_>) -> Result<()> {
     for why in wrong.iter().take(20) {
         eprintln!("relive: verify: {why}");
     }
-    bail!("{} checks failed: this is a bug in relive, please report it with the file", wrong.len())
+    let file = subject.loaded.path.display();
+    Err(Finding(format!(
+        "{file}: {} checks failed: a bug in relive, please report it with the file",
+        wrong.len()
+    ))
+    .into())
 }

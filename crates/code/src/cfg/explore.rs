@@ -62,7 +62,14 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
     pub(super) fn new(surroundings: &'a S, pieces: &[AddrRange]) -> Self {
         let pieces =
             pieces.iter().map(|&range| Piece { range, marks: vec![0; range.len() as usize] }).collect();
-        Self { surroundings, pieces, enders: Vec::new(), calls: BTreeMap::new(), problems: Vec::new(), pending: Vec::new() }
+        Self {
+            surroundings,
+            pieces,
+            enders: Vec::new(),
+            calls: BTreeMap::new(),
+            problems: Vec::new(),
+            pending: Vec::new(),
+        }
     }
 
     pub(super) fn surroundings(&self) -> &'a S {
@@ -123,7 +130,8 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             }
         }
         // Dead code behind such a call is dead no more, and may hold more of them.
-        while let Some(next) = self.enders.iter().find(|ender| self.wakes_next(ender)).map(|ender| ender.next) {
+        while let Some(next) = self.enders.iter().find(|ender| self.wakes_next(ender)).map(|ender| ender.next)
+        {
             self.explore(next, true);
         }
     }

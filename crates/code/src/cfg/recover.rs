@@ -1,7 +1,7 @@
 //! From the outline of a function to its control-flow graph.
 
 use super::explore::{Ender, Explorer, Stretch};
-use super::remainder::explain_holes;
+use super::remainder::{explain_holes, gaps};
 use super::{Block, BlockId, Cfg, Edge, EdgeKind, End, Reason, Target};
 use crate::addr::{AddrRange, LinkAddr};
 use crate::isa::{Flow, Insn};
@@ -10,6 +10,7 @@ use crate::source::Surroundings;
 use crate::values::{Flowing, Values};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// What is known of a function before its code is read.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +49,8 @@ enum Effort {
 
 fn attempt<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline, effort: Effort) -> Cfg {
     let mut explorer = Explorer::new(surroundings, &outline.pieces);
-    if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize) {
+    if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize)
+    {
         explorer.problem(Reason::NotInFile, piece.start);
     }
     let pads = outline.landing_pads.iter().map(|(_, pad)| pad);
@@ -59,11 +61,11 @@ fn attempt<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline, effort
     if outline.open_ended {
         explorer.close();
     }
-    let (gaps, woken) = explain_holes(&mut explorer, outline, &jumps);
-    if woken {
-        // Dead code may hold indirect jumps of its own.
+    while explain_holes(&mut explorer, outline, &jumps) {
+        // Dead code may hold indirect jumps of its own, and they may lead into what is left.
         jumps = resolve_jumps(&mut explorer, outline, jumps, effort);
     }
+    let gaps = gaps(&explorer, outline, &jumps);
     for ender in &explorer.enders.clone() {
         if ender.flow == Flow::IndirectJump && !jumps.contains_key(&ender.at) {
             explorer.problem(Reason::UnresolvedJump, ender.at);
@@ -95,6 +97,11 @@ impl<S: Surroundings + ?Sized> Scope for Explorer<'_, S> {
     }
 }
 
+/// How often, for each indirect jump, all of them are looked at again. In sound code each tells all it
+/// will in a few rounds; where instructions overlap, what one jump tells can change what another does,
+/// and back.
+const MAX_ROUNDS_PER_JUMP: usize = 8;
+
 /// Resolves indirect jumps and explores what they lead to, until nothing new turns up: the code behind
 /// one table may hold the next.
 fn resolve_jumps<S: Surroundings + ?Sized>(
@@ -104,7 +111,11 @@ fn resolve_jumps<S: Surroundings + ?Sized>(
     effort: Effort,
 ) -> Jumps {
     let mut next = Effort::Local;
-    while explorer.enders.iter().any(|e| e.flow == Flow::IndirectJump) {
+    for round in 0.. {
+        let count = explorer.enders.iter().filter(|e| e.flow == Flow::IndirectJump).count();
+        if count == 0 || round > MAX_ROUNDS_PER_JUMP * count {
+            break;
+        }
         let found = resolve_once(explorer, outline, &jumps, next);
         let settled = found == jumps;
         jumps = found;
@@ -133,14 +144,21 @@ fn resolve_once<S: Surroundings + ?Sized>(
     let surroundings = explorer.surroundings();
     let values = Values::new(surroundings, Flowing::new(&cfg.blocks, &cfg.edges, &cfg.entries));
     let has_labels = labels(explorer, outline, known, LinkAddr(0)).is_some();
-    let mut resolver = Resolver { surroundings, scope: explorer, values, cfg: &cfg, constants: None, heights: None, has_labels };
+    let mut resolver = Resolver {
+        surroundings,
+        scope: explorer,
+        values,
+        cfg: &cfg,
+        constants: None,
+        heights: None,
+        has_labels,
+    };
     let mut found = Jumps::new();
     for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.end == End::IndirectJump) {
         let at = block.last_insn();
         let Some(jump) = Insn::decode(surroundings.bytes(at), at) else { continue };
         let resolution = match effort {
-            // What the whole function told once is not put in question by less.
-            Effort::Local => resolver.resolve_locally(id, &jump).or_else(|| known.get(&at).cloned()),
+            Effort::Local => resolver.resolve_locally(id, &jump),
             Effort::Whole => match resolver.resolve_locally(id, &jump) {
                 Some(resolution) if !resolution.is_doubtful() => Some(resolution),
                 _ => resolver.resolve(id, &jump).or_else(|| {
@@ -150,13 +168,16 @@ fn resolve_once<S: Surroundings + ?Sized>(
                 }),
             },
         };
-        // What was once found stays: more known code only makes values less certain.
+        // What was once found stays unless more is found: more known code only makes values less certain,
+        // and going back and forth would never end.
         let resolution = match (resolution, known.get(&at)) {
-            (Some(new), Some(old)) if size(old) > size(&new) => Some(old.clone()),
-            (None, Some(old)) => Some(old.clone()),
+            (Some(new), Some(old)) if !is_better(&new, old) => Some(old.clone()),
+            (None, old) => old.cloned(),
             (new, _) => new,
         };
-        if let Some(resolution) = resolution {
+        // A jump that leads nowhere but to the end of the function is not understood.
+        if let Some(resolution) = resolution.filter(|r| r.leaves || live_targets(r, outline).next().is_some())
+        {
             found.insert(at, resolution);
         }
     }
@@ -164,23 +185,38 @@ fn resolve_once<S: Surroundings + ?Sized>(
 }
 
 /// Where a jump can really lead. Table entries of cases the compiler knows cannot happen point to the
-/// very end of the function.
+/// very end of the function; but in a table of functions, one of them may just begin there.
 fn live_targets<'r>(
     resolution: &'r Resolution,
     outline: &'r Outline,
 ) -> impl Iterator<Item = LinkAddr> + use<'r> {
-    resolution
-        .tables
-        .iter()
-        .flat_map(|t| &t.targets)
-        .chain(&resolution.places)
-        .copied()
-        .filter(|&target| !is_end(&outline.pieces, target))
+    let listed = resolution.tables.iter().flat_map(move |table| {
+        let of_functions = lists_functions(table, outline);
+        table.targets.iter().filter(move |&&target| of_functions || !is_end(outline, target))
+    });
+    let places = resolution.places.iter().filter(move |&&place| !is_end(outline, place));
+    listed.chain(places).copied()
 }
 
-/// Whether `at` is the end of a piece and not inside another.
-fn is_end(pieces: &[AddrRange], at: LinkAddr) -> bool {
-    pieces.iter().any(|p| p.end == at) && !pieces.iter().any(|p| p.contains(at))
+/// Whether all entries lead out of the function, and not only to its end.
+fn lists_functions(table: &JumpTable, outline: &Outline) -> bool {
+    let is_inside = |at: LinkAddr| outline.pieces.iter().any(|piece| piece.contains(at));
+    table.targets.iter().any(|&at| !is_end(outline, at)) && !table.targets.iter().any(|&at| is_inside(at))
+}
+
+/// Whether somebody says that a piece ends at `at`, and it is not inside another. Where the last piece
+/// ends is only a guess if it is open: another function may begin there.
+fn is_end(outline: &Outline, at: LinkAddr) -> bool {
+    let stated = outline.pieces.len().saturating_sub(usize::from(outline.open_ended));
+    outline.pieces[..stated].iter().any(|p| p.end == at) && !outline.pieces.iter().any(|p| p.contains(at))
+}
+
+fn is_better(new: &Resolution, old: &Resolution) -> bool {
+    match size(new).cmp(&size(old)) {
+        Ordering::Greater => true,
+        Ordering::Equal => old.is_doubtful() && !new.is_doubtful() || new.leaves && !old.leaves,
+        Ordering::Less => false,
+    }
 }
 
 fn size(resolution: &Resolution) -> usize {
@@ -196,12 +232,19 @@ fn labels<S: Surroundings + ?Sized>(
     site: LinkAddr,
 ) -> Option<Resolution> {
     let is_table = |t: &&JumpTable| t.bound != TableBound::Labels;
-    let spoken_for: BTreeSet<LinkAddr> =
-        known.values().flat_map(|r| &r.tables).filter(is_table).flat_map(|t| t.targets.iter().copied()).collect();
+    let spoken_for: BTreeSet<LinkAddr> = known
+        .values()
+        .flat_map(|r| &r.tables)
+        .filter(is_table)
+        .flat_map(|t| t.targets.iter().copied())
+        .collect();
     let mut targets: Vec<LinkAddr> = Vec::new();
     for piece in &outline.pieces {
         explorer.surroundings().labels(*piece, &mut |label| {
-            if !outline.entries.contains(&label) && !explorer.is_inside_insn(label) && !spoken_for.contains(&label) {
+            if !outline.entries.contains(&label)
+                && !explorer.is_inside_insn(label)
+                && !spoken_for.contains(&label)
+            {
                 targets.push(label);
             }
         });

@@ -8,19 +8,13 @@ use crate::isa::{Decode, fill_len};
 use crate::source::Surroundings;
 use alloc::vec::Vec;
 
-/// Says what each hole is. Dead code among them is explored; the flag tells whether there was any.
+/// Explores dead code in the holes and notes what cannot be explained; whether there was any such code.
 pub(super) fn explain_holes<S: Surroundings + ?Sized>(
     explorer: &mut Explorer<'_, S>,
     outline: &Outline,
     jumps: &Jumps,
-) -> (Vec<Gap>, bool) {
-    let tables: Vec<AddrRange> = jumps
-        .values()
-        .flat_map(|r| &r.tables)
-        .filter(|t| t.table != LinkAddr(0))
-        .map(|t| AddrRange::sized(t.table, u64::from(t.entry_size) * t.targets.len() as u64))
-        .chain(outline.data.iter().copied())
-        .collect();
+) -> bool {
+    let tables = data(outline, jumps);
     let guessed = jumps.values().flat_map(|r| &r.tables).any(|t| t.bound.is_guess());
     let mut dead = false;
     let mut work = explorer.holes();
@@ -56,12 +50,28 @@ pub(super) fn explain_holes<S: Surroundings + ?Sized>(
             explorer.problem(Reason::UnexplainedBytes, start);
         }
     }
-    let gaps = explorer
-        .holes()
-        .into_iter()
-        .flat_map(|hole| gaps_in(explorer.surroundings(), hole, &tables))
-        .collect();
-    (gaps, dead)
+    dead
+}
+
+/// Says what each hole is.
+pub(super) fn gaps<S: Surroundings + ?Sized>(
+    explorer: &Explorer<'_, S>,
+    outline: &Outline,
+    jumps: &Jumps,
+) -> Vec<Gap> {
+    let data = data(outline, jumps);
+    explorer.holes().into_iter().flat_map(|hole| gaps_in(explorer.surroundings(), hole, &data)).collect()
+}
+
+/// Jump tables, and data the outline tells of.
+fn data(outline: &Outline, jumps: &Jumps) -> Vec<AddrRange> {
+    jumps
+        .values()
+        .flat_map(|r| &r.tables)
+        .filter(|t| t.table != LinkAddr(0))
+        .map(|t| AddrRange::sized(t.table, u64::from(t.entry_size) * t.targets.len() as u64))
+        .chain(outline.data.iter().copied())
+        .collect()
 }
 
 /// The part of `hole` up to the first piece of data in it, or behind that piece.

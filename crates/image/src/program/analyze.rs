@@ -224,7 +224,9 @@ impl<'a, 'd> Analysis<'a, 'd> {
             }
         }
         let is_new = |at: LinkAddr| {
-            image.elf.is_text(at) && image.stub_holding(at).is_none() && self.world.starts.binary_search(&at).is_err()
+            image.elf.is_text(at)
+                && image.stub_holding(at).is_none()
+                && self.world.starts.binary_search(&at).is_err()
         };
         called.retain(|&at, _| is_new(at));
         jumped.retain(|&at, _| is_new(at));
@@ -330,7 +332,8 @@ impl<'a, 'd> Analysis<'a, 'd> {
     fn finish(mut self) -> Program<'d> {
         // A guess that does not hold is no function: the bytes are not understood, and that is all.
         for function in &mut self.functions {
-            function.absorbed |= function.is_guess() && (!function.cfg.is_understood() || function.cfg.blocks.is_empty());
+            function.absorbed |=
+                function.is_guess() && (!function.cfg.is_understood() || function.cfg.blocks.is_empty());
         }
         self.refresh_index();
         let returns = noreturn::returning(&self.functions, &self.world.noreturn);

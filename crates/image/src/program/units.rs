@@ -216,8 +216,9 @@ fn add_labels<'d>(image: &Image<'d>, units: &mut Units<'d>, is_code: &dyn Fn(Lin
     added.sort();
     added.dedup_by_key(|(at, _)| *at);
     for (at, name) in added {
-        insert(&mut units.units, &image.elf, at, Vouchers::one(Provenance::Symbol))
-            .map(|unit| unit.names.push(name));
+        if let Some(unit) = insert(&mut units.units, &image.elf, at, Vouchers::one(Provenance::Symbol)) {
+            unit.names.push(name);
+        }
     }
 }
 

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# The test command: installs the Debian packages the tests need if they are missing, then checks
+# formatting, lints, tests and documentation. Passes on a bare Debian 12 with Rust.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+# package:command it brings
+needed=(gcc:gcc g++:g++ binutils:objdump clang-19:clang-19 llvm-19:llvm-readobj-19 golang-go:go)
+missing=()
+for pair in "${needed[@]}"; do
+    command -v "${pair#*:}" >/dev/null || missing+=("${pair%%:*}")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "installing ${missing[*]}"
+    as_root=()
+    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+    "${as_root[@]}" apt-get update -q
+    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -yq --no-install-recommends "${missing[@]}"
+fi
+
+cargo fmt --all --check
+cargo clippy --workspace --all-targets --locked -- -D warnings
+if cargo nextest --version >/dev/null 2>&1; then
+    cargo nextest run --workspace --locked
+    cargo test --workspace --locked --doc
+else
+    cargo test --workspace --locked
+fi
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
