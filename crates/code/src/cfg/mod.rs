@@ -184,6 +184,17 @@ pub struct Edge {
     pub kind: EdgeKind,
 }
 
+impl Edge {
+    /// The block of the same function it leads to, if it does.
+    #[must_use]
+    pub fn inner_target(&self) -> Option<BlockId> {
+        match self.to {
+            Target::Block(to) => Some(to),
+            Target::Outside(_) | Target::Elsewhere => None,
+        }
+    }
+}
+
 /// Why a function, or a place in it, is not understood.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {

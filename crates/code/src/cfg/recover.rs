@@ -143,7 +143,7 @@ fn resolve_once<S: Surroundings + ?Sized>(
     let cfg = assemble(explorer, outline, known);
     let surroundings = explorer.surroundings();
     let values = Values::new(surroundings, Flowing::new(&cfg.blocks, &cfg.edges, &cfg.entries));
-    let has_labels = labels(explorer, outline, known, LinkAddr(0)).is_some();
+    let has_labels = labels(explorer, outline, &cfg, known, LinkAddr(0)).is_some();
     let mut resolver = Resolver {
         surroundings,
         scope: explorer,
@@ -162,7 +162,7 @@ fn resolve_once<S: Surroundings + ?Sized>(
             Effort::Whole => match resolver.resolve_locally(id, &jump) {
                 Some(resolution) if !resolution.is_doubtful() => Some(resolution),
                 _ => resolver.resolve(id, &jump).or_else(|| {
-                    let mut resolution = labels(explorer, outline, known, at)?;
+                    let mut resolution = labels(explorer, outline, &cfg, known, at)?;
                     resolution.leaves = !jump.is_notrack() && resolver.is_at_entry_height(id);
                     Some(resolution)
                 }),
@@ -228,6 +228,7 @@ fn size(resolution: &Resolution) -> usize {
 fn labels<S: Surroundings + ?Sized>(
     explorer: &Explorer<'_, S>,
     outline: &Outline,
+    cfg: &Cfg,
     known: &Jumps,
     site: LinkAddr,
 ) -> Option<Resolution> {
@@ -249,6 +250,13 @@ fn labels<S: Surroundings + ?Sized>(
             }
         });
     }
+    // Where somebody vouches for all block starts, those that nothing else leads to must be it.
+    let stated = !outline.leaders.is_empty();
+    if stated {
+        let entered: BTreeSet<BlockId> = cfg.edges.iter().filter_map(Edge::inner_target).collect();
+        let lonely = |at: &LinkAddr| cfg.block_starting(*at).is_some_and(|block| !entered.contains(&block));
+        targets.extend(outline.leaders.iter().filter(|at| !outline.entries.contains(at)).copied().filter(lonely));
+    }
     targets.sort_unstable();
     targets.dedup();
     (!targets.is_empty()).then(|| Resolution {
@@ -258,7 +266,7 @@ fn labels<S: Surroundings + ?Sized>(
             entry_size: 0,
             base: None,
             targets,
-            bound: TableBound::Labels,
+            bound: if stated { TableBound::Stated } else { TableBound::Labels },
         }],
         ..Resolution::default()
     })

@@ -77,6 +77,8 @@ pub fn analyze<'d>(image: &Image<'d>) -> Program<'d> {
     analysis.timings.push(("references", start.elapsed()));
     let start = Instant::now();
     analysis.settle();
+    analysis.consult_block_maps();
+    analysis.settle();
     analysis.timings.push(("control flow", start.elapsed()));
     let start = Instant::now();
     // What is left of the text may hold functions nobody mentions; they may call yet others.
@@ -316,6 +318,31 @@ impl<'a, 'd> Analysis<'a, 'd> {
             }
         });
         self.world.seemingly_noreturn.extend(fresh);
+    }
+
+    /// Where the compiler left a map of its blocks: notes where the code says otherwise, and takes the map's
+    /// word for functions that are not understood without.
+    fn consult_block_maps(&mut self) {
+        let elf = &self.world.image.elf;
+        for range in self.world.image.block_maps.iter().flat_map(|map| &map.ranges) {
+            let Some(owner) = holding(&self.index, range.start) else { continue };
+            let function = &mut self.functions[owner];
+            let starts = range.blocks.iter().filter(|b| !b.range.is_empty()).map(|b| b.range.start);
+            for at in starts.clone() {
+                let Some(block) = function.cfg.block_holding(at) else { continue };
+                if !function.cfg.block(block).insns(elf).any(|insn| insn.addr() == at) {
+                    self.contradictions.push(Contradiction {
+                        at,
+                        one: (Provenance::BbAddrMap, "a block starts here".to_string()),
+                        other: (Provenance::DataFlow, "this is inside an instruction".to_string()),
+                    });
+                }
+            }
+            if !function.cfg.is_understood() {
+                function.outline.leaders.extend(starts);
+                function.stale = true;
+            }
+        }
     }
 
     /// Adds functions found in text that belongs to none; whether there were any.
