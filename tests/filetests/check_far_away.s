@@ -2,10 +2,9 @@
 # register that calls preserve.
 # build: gcc -nostdlib -static
 # expect: f understood
-# expect: f table 2 entries compared
+# expect: f tables 1
 # expect: f edge jump -> case0 case
 # expect: f edge jump -> case1 case
-# expect: f no edge jump -> other
         .globl f
         .type f, @function
 f:      pushq %rbx

@@ -6,7 +6,7 @@ use crate::constants::Constants;
 use crate::isa::{Gpr, Insn};
 use crate::source::{Pointer, Surroundings};
 use crate::stack_height::StackHeights;
-use crate::values::{Expr, State, Strength, Val, Values};
+use crate::values::{Expr, Origin, State, Strength, Val, Values};
 use alloc::vec::Vec;
 use core::fmt;
 use iced_x86::OpKind;
@@ -61,6 +61,9 @@ pub struct JumpTable {
     pub targets: Vec<LinkAddr>,
     /// Who says how many there are.
     pub bound: TableBound,
+    /// Whether it was taken to end where something else is known to begin, although what lies there
+    /// would make sense as one more entry.
+    pub fenced: bool,
 }
 
 impl fmt::Display for JumpTable {
@@ -123,6 +126,8 @@ pub(crate) trait Scope {
     fn is_inside_insn(&self, at: LinkAddr) -> bool;
     /// Whether the function, or a piece of it, ends there.
     fn is_end(&self, at: LinkAddr) -> bool;
+    /// Whether an instruction starts there when the function is decoded straight through.
+    fn is_linear_start(&self, at: LinkAddr) -> bool;
 }
 
 /// No switch anyone wrote has more cases.
@@ -185,7 +190,10 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             }
             return Some(by_path);
         }
-        self.is_tail_call(block, jump).then(|| Resolution { leaves: true, ..Resolution::default() })
+        // Pointers to functions are loaded, not added up: that is a table nobody could make out.
+        let is_added_up = matches!(self.values.exprs.get(target), Expr::Sum(..));
+        (!is_added_up && self.is_tail_call(block, jump))
+            .then(|| Resolution { leaves: true, ..Resolution::default() })
     }
 
     /// What the last few blocks tell, and registers that hold a constant when they begin.
@@ -198,7 +206,8 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
         }
         let plain_pointer = match self.values.exprs.get(target) {
             Expr::Load { addr, bits: 64, .. } => self.values.exprs.as_sum(*addr).1.iter().all(|t| t.1 == 1),
-            Expr::Opaque(_) => true,
+            // Where paths meet, what came along them may be the entry of a table as well.
+            Expr::Opaque(origin) => !matches!(origin, Origin::Merge(..)),
             _ => false,
         };
         if plain_pointer && self.is_tail_call(block, jump) {
@@ -283,6 +292,11 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
                 let Some(shape) = self.indexed(addr, u64::from(bits / 8)) else { return false };
                 self.read_table(state, jump, shape, None, out)
             }
+            // The address of a weak symbol nobody defines; the code checks before it jumps.
+            Expr::Sum(0, terms) if terms.is_empty() => {
+                out.leaves = true;
+                true
+            }
             Expr::Sum(place, terms) if terms.is_empty() => self.add_place(LinkAddr(place), out),
             Expr::Sum(base, terms) => {
                 let [(entry, 1)] = terms.as_slice() else { return false };
@@ -339,9 +353,9 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             return false;
         }
         let mut checked = shape.index.and_then(|index| self.values.upper_bound(state, index));
-        if let Some((low, high)) = shape.index.and_then(|index| self.values.latest_check(state, index)) {
+        if let Some((low, high, how)) = shape.index.and_then(|index| self.values.latest_check(state, index)) {
             shape.table = shape.table.offset(low.wrapping_mul(shape.stride));
-            checked = Some((high, Strength::Compared));
+            checked = Some((high, how));
         }
         if let Some(base) = base {
             // Compilers make entries relative to the table itself. Where the sum looks different, a
@@ -374,18 +388,15 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
         }
         let mut targets = Vec::new();
         let mut inside = false;
+        let mut fenced = false;
         while (targets.len() as u64) < limit {
             let offset = targets.len() as u64 * shape.stride;
+            let Some(target) = self.plausible_entry(&shape, offset, base, bound) else { break };
             if offset >= fence {
+                fenced = true;
                 break;
             }
-            let at = shape.table.offset(offset);
-            let Some(target) = self.entry(at, shape.entry_size, base) else { break };
-            let here = self.scope.is_inside(target);
-            if here && self.scope.is_inside_insn(target) || !here && !self.is_fair_target(target, bound) {
-                break;
-            }
-            inside |= here;
+            inside |= self.scope.is_inside(target);
             targets.push(target);
         }
         if targets.is_empty() {
@@ -412,9 +423,28 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             base,
             targets,
             bound,
+            fenced,
         };
         out.add(table);
         true
+    }
+
+    /// Where the entry at `offset` leads, if that makes sense.
+    fn plausible_entry(
+        &self,
+        shape: &Shape,
+        offset: u64,
+        base: Option<LinkAddr>,
+        bound: TableBound,
+    ) -> Option<LinkAddr> {
+        let target = self.entry(shape.table.offset(offset), shape.entry_size, base)?;
+        let fair = if self.scope.is_inside(target) {
+            // Read too far, a table turns into nonsense: sooner or later into the middle of an instruction.
+            !self.scope.is_inside_insn(target) && (!bound.is_guess() || self.scope.is_linear_start(target))
+        } else {
+            self.is_fair_target(target, bound)
+        };
+        fair.then_some(target)
     }
 
     /// Whether an entry may lead out of the function to `target`. The end of the function stands for a

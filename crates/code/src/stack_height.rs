@@ -7,8 +7,8 @@
 //! are then told apart relative to that base, and through a saved copy the height is known again.
 //!
 //! Taken for granted: a call gives back the stack pointer and the callee-saved registers as they were,
-//! and nobody writes to a saved copy through a pointer that the analysis cannot see through. Unwind
-//! tables rest on the same.
+//! and nobody writes to a saved copy as to an element of an array or through a pointer of unknown origin.
+//! Unwind tables rest on the same.
 
 use crate::addr::LinkAddr;
 use crate::cfg::{BlockId, Cfg, EdgeKind, Target};
@@ -261,16 +261,16 @@ impl State {
         self.top().filter(|top| top.base == Base::Entry).map(|top| top.offset)
     }
 
-    /// Gives `register` a new value. Should that move the stack pointer to an unknown place, then the
-    /// instruction makes a new base of it.
-    fn set(&mut self, insn: &Insn, register: Gpr, value: Option<Place>) {
+    /// Gives `register` a new value. If the stack pointer goes to an unknown place, then nobody knows what
+    /// is still above it.
+    fn set(&mut self, register: Gpr, value: Option<Place>) {
         match value {
-            _ if register != Gpr::RSP => self.regs[register.number()] = value,
-            Some(place) => self.restore(place),
-            None => {
+            Some(place) if register == Gpr::RSP => self.restore(place),
+            None if register == Gpr::RSP => {
                 self.saved.clear();
-                self.rebase(insn);
+                self.regs[register.number()] = None;
             }
+            _ => self.regs[register.number()] = value,
         }
     }
 
@@ -283,9 +283,13 @@ impl State {
         self.regs[Gpr::RSP.number()] = Some(place);
     }
 
-    /// Moves the stack pointer to an unknown place, which becomes a new base. If the instruction has run
-    /// before, what was known relative to where it left the stack pointer then is void.
-    fn rebase(&mut self, insn: &Insn) {
+    /// Moves the stack pointer down by an unknown distance. Where it is then becomes a new base; if the
+    /// instruction has run before, what was known relative to where it left the stack pointer is void.
+    fn sink(&mut self, insn: &Insn) {
+        self.forget_below_top();
+        if self.top().is_none() {
+            return;
+        }
         let base = Base::Insn(insn.addr());
         self.saved.retain(|(slot, value)| slot.base != base && value.base != base);
         for place in &mut self.regs {
@@ -302,7 +306,10 @@ impl State {
 
     fn push(&mut self, bytes: i64, value: Option<Place>) {
         self.grow(-bytes);
-        self.store(self.top(), bytes, value);
+        match self.top() {
+            Some(top) => self.store(top, bytes, value),
+            None => self.saved.clear(),
+        }
     }
 
     /// The stack address that eight bytes of memory hold.
@@ -312,8 +319,7 @@ impl State {
 
     /// Memory changes. Two bases may be any distance apart, so only slots of the same base are known to
     /// lie beside what changes.
-    fn store(&mut self, at: Option<Place>, bytes: i64, value: Option<Place>) {
-        let Some(at) = at else { return };
+    fn store(&mut self, at: Place, bytes: i64, value: Option<Place>) {
         self.saved.retain(|(slot, _)| {
             let distance = slot.offset.wrapping_sub(at.offset);
             slot.base == at.base && (distance <= -8 || distance >= bytes)
@@ -393,11 +399,8 @@ impl Stepper {
                 let by = (raw.immediate(1) as i64).wrapping_neg();
                 write(state, insn, 0, read(state, insn, 0).map(|at| at.offset(by)));
             }
-            // Aligning the stack, or taking room, leaves what was saved where it was: above.
-            Mnemonic::And | Mnemonic::Sub if raw.op0_register() == Register::RSP => {
-                state.forget_below_top();
-                state.rebase(insn);
-            }
+            // The stack is aligned, or room is taken whose size only the run shows.
+            Mnemonic::And | Mnemonic::Sub if raw.op0_register() == Register::RSP => state.sink(insn),
             Mnemonic::Xchg => {
                 let values = (read(state, insn, 0), read(state, insn, 1));
                 write(state, insn, 0, values.1);
@@ -410,16 +413,15 @@ impl Stepper {
                 write(state, insn, 0, value);
             }
             Mnemonic::Leave if raw.code() == Code::Leaveq => {
-                state.set(insn, Gpr::RSP, state.get(Gpr::RBP));
-                state.set(insn, Gpr::RBP, state.load(state.top()));
+                state.set(Gpr::RSP, state.get(Gpr::RBP));
+                state.set(Gpr::RBP, state.load(state.top()));
                 state.grow(8);
             }
             Mnemonic::Enter if raw.code() == Code::Enterq_imm16_imm8 => {
-                let frame = state.top().map(|top| top.offset(-8));
                 let outer = state.get(Gpr::RBP);
-                state.push(-moved, None);
-                state.store(frame, 8, outer);
-                state.set(insn, Gpr::RBP, frame);
+                state.push(8, outer);
+                state.set(Gpr::RBP, state.top());
+                state.push(-moved - 8, None);
             }
             Mnemonic::Cmp => self.compared = compared_with_top(state, insn),
             Mnemonic::Je => self.equal = compared.map(|place| (EdgeKind::Taken, place)),
@@ -436,8 +438,8 @@ impl Stepper {
         write_memory(state, insn, None);
         for register in self.effects.effects(insn).writes.gprs() {
             match moved {
-                0 => state.set(insn, register, None),
-                _ if register != Gpr::RSP => state.set(insn, register, None),
+                0 => state.set(register, None),
+                _ if register != Gpr::RSP => state.set(register, None),
                 ..0 => state.push(-moved, None),
                 _ => state.grow(moved),
             }
@@ -461,7 +463,7 @@ fn write(state: &mut State, insn: &Insn, operand: u32, value: Option<Place>) {
         OpKind::Memory => write_memory(state, insn, value),
         OpKind::Register => {
             if let Some(part_of) = Gpr::holding(to) {
-                state.set(insn, part_of, value.filter(|_| full_register(to).is_some()));
+                state.set(part_of, value.filter(|_| full_register(to).is_some()));
             }
         }
         _ => {}
@@ -470,12 +472,18 @@ fn write(state: &mut State, insn: &Insn, operand: u32, value: Option<Place>) {
 
 /// Writes to the memory operand, if that is where the instruction may write to.
 fn write_memory(state: &mut State, insn: &Insn, value: Option<Place>) {
-    if insn.raw.op0_kind() == OpKind::Memory {
-        match insn.raw.memory_size().size() {
-            // The state of the floating-point unit, of a size the processor decides.
-            0 => state.saved.clear(),
-            bytes => state.store(address(state, insn), bytes as i64, value),
-        }
+    let raw = &insn.raw;
+    if raw.op0_kind() != OpKind::Memory {
+        return;
+    }
+    let is_lost = |base| matches!(base, Gpr::RSP | Gpr::RBP) && state.get(base).is_none();
+    match (address(state, insn), raw.memory_size().size()) {
+        // The state of the floating-point unit, of a size the processor decides.
+        (Some(_), 0) => state.saved.clear(),
+        (Some(at), bytes) => state.store(at, bytes as i64, value),
+        // To the stack, but who knows where.
+        (None, _) if full_register(raw.memory_base()).is_some_and(is_lost) => state.saved.clear(),
+        (None, _) => {}
     }
 }
 
@@ -675,6 +683,7 @@ mod tests {
             let cfg = source.cfg();
             check(&cfg, &source, &StackHeights::new(&cfg, &source)).map_err(fail)
         };
+        TestRunner::default().run(&testing::stack_program(), agrees).unwrap();
         TestRunner::default().run(&testing::program(), agrees).unwrap();
         TestRunner::default().run(&testing::noise(), agrees).unwrap();
     }

@@ -84,40 +84,56 @@ impl Surroundings for FlatSource {
     fn labels(&self, _: AddrRange, _: &mut dyn FnMut(LinkAddr)) {}
 }
 
-/// Instructions random programs are made of: those that analyses treat in ways of their own, and some
-/// of everything else.
+/// Instructions that move the stack pointer and copies of it about. Few and close together, so that
+/// random programs often find their own copies again, or overwrite them.
 #[rustfmt::skip]
-const STRAIGHT: &[&[u8]] = &[
+const STACK: &[&[u8]] = &[
     &[0x48, 0x89, 0xe5],                   // mov rbp, rsp
     &[0x48, 0x89, 0xec],                   // mov rsp, rbp
-    &[0x48, 0x89, 0xd8],                   // mov rax, rbx
     &[0x48, 0x89, 0xe0],                   // mov rax, rsp
     &[0x48, 0x89, 0xc4],                   // mov rsp, rax
-    &[0x89, 0xe0],                         // mov eax, esp
     &[0x31, 0xc0],                         // xor eax, eax
-    &[0xb0, 0x01],                         // mov al, 1
-    &[0xb8, 1, 0, 0, 0],                   // mov eax, 1
-    &[0x48, 0x01, 0xd8],                   // add rax, rbx
-    &[0x48, 0x83, 0xc0, 0x10],             // add rax, 16
-    &[0x48, 0x83, 0xec, 0x18],             // sub rsp, 24
-    &[0x48, 0x83, 0xc4, 0x18],             // add rsp, 24
-    &[0x48, 0x81, 0xec, 0, 1, 0, 0],       // sub rsp, 256
+    &[0x48, 0x83, 0xec, 0x10],             // sub rsp, 16
+    &[0x48, 0x83, 0xc4, 0x10],             // add rsp, 16
     &[0x48, 0x29, 0xc4],                   // sub rsp, rax
     &[0x48, 0x83, 0xe4, 0xf0],             // and rsp, -16
-    &[0x48, 0x83, 0xe4, 0xe0],             // and rsp, -32
     &[0x4c, 0x8d, 0x54, 0x24, 0x08],       // lea r10, [rsp + 8]
     &[0x49, 0x8d, 0x62, 0xf8],             // lea rsp, [r10 - 8]
     &[0x48, 0x8d, 0x65, 0xf8],             // lea rsp, [rbp - 8]
-    &[0x48, 0x8d, 0x6c, 0x24, 0x10],       // lea rbp, [rsp + 16]
-    &[0x48, 0x8d, 0x24, 0x04],             // lea rsp, [rsp + rax]
-    &[0x41, 0x52],                         // push r10
-    &[0x41, 0x5a],                         // pop r10
     &[0x55],                               // push rbp
     &[0x5d],                               // pop rbp
     &[0x54],                               // push rsp
     &[0x5c],                               // pop rsp
     &[0x50],                               // push rax
     &[0x58],                               // pop rax
+    &[0xc9],                               // leave
+    &[0x48, 0x89, 0x04, 0x24],             // mov [rsp], rax
+    &[0x48, 0x8b, 0x04, 0x24],             // mov rax, [rsp]
+    &[0x48, 0x89, 0x45, 0xf8],             // mov [rbp - 8], rax
+    &[0x48, 0x8b, 0x45, 0xf8],             // mov rax, [rbp - 8]
+    &[0x48, 0x89, 0x65, 0xf0],             // mov [rbp - 16], rsp
+    &[0x48, 0x8b, 0x65, 0xf0],             // mov rsp, [rbp - 16]
+    &[0x89, 0x5c, 0x24, 0x04],             // mov [rsp + 4], ebx
+    &[0x0f, 0x29, 0x45, 0xf0],             // movaps [rbp - 16], xmm0
+    &[0x48, 0x87, 0x04, 0x24],             // xchg [rsp], rax
+    &[0x4c, 0x39, 0xd4],                   // cmp rsp, r10
+];
+
+/// Some of everything else.
+#[rustfmt::skip]
+const OTHERS: &[&[u8]] = &[
+    &[0x48, 0x89, 0xd8],                   // mov rax, rbx
+    &[0x89, 0xe0],                         // mov eax, esp
+    &[0xb0, 0x01],                         // mov al, 1
+    &[0xb8, 1, 0, 0, 0],                   // mov eax, 1
+    &[0x48, 0x01, 0xd8],                   // add rax, rbx
+    &[0x48, 0x83, 0xc0, 0x10],             // add rax, 16
+    &[0x48, 0x81, 0xec, 0, 1, 0, 0],       // sub rsp, 256
+    &[0x48, 0x83, 0xe4, 0xe0],             // and rsp, -32
+    &[0x48, 0x8d, 0x6c, 0x24, 0x10],       // lea rbp, [rsp + 16]
+    &[0x48, 0x8d, 0x24, 0x04],             // lea rsp, [rsp + rax]
+    &[0x41, 0x52],                         // push r10
+    &[0x41, 0x5a],                         // pop r10
     &[0x66, 0x50],                         // push ax
     &[0x6a, 0x00],                         // push 0
     &[0xff, 0x75, 0xf8],                   // push qword ptr [rbp - 8]
@@ -125,25 +141,14 @@ const STRAIGHT: &[&[u8]] = &[
     &[0x8f, 0x04, 0x24],                   // pop qword ptr [rsp]
     &[0x9c],                               // pushfq
     &[0x9d],                               // popfq
-    &[0xc9],                               // leave
     &[0xc8, 0x10, 0, 0],                   // enter 16, 0
     &[0xc8, 0x08, 0, 2],                   // enter 8, 2
-    &[0x48, 0x89, 0x04, 0x24],             // mov [rsp], rax
-    &[0x48, 0x8b, 0x04, 0x24],             // mov rax, [rsp]
-    &[0x4c, 0x89, 0x55, 0xf8],             // mov [rbp - 8], r10
-    &[0x4c, 0x8b, 0x55, 0xf8],             // mov r10, [rbp - 8]
-    &[0x89, 0x44, 0x24, 0x04],             // mov [rsp + 4], eax
-    &[0x48, 0x89, 0x65, 0xf0],             // mov [rbp - 16], rsp
-    &[0x48, 0x8b, 0x65, 0xf0],             // mov rsp, [rbp - 16]
-    &[0x48, 0x89, 0x18],                   // mov [rax], rbx
-    &[0x0f, 0x29, 0x45, 0xf0],             // movaps [rbp - 16], xmm0
-    &[0x48, 0x87, 0x04, 0x24],             // xchg [rsp], rax
+    &[0x48, 0x89, 0x03],                   // mov [rbx], rax
     &[0x48, 0x94],                         // xchg rax, rsp
     &[0x48, 0xff, 0xc4],                   // inc rsp
     &[0x48, 0x0f, 0x44, 0xe0],             // cmove rsp, rax
     &[0x48, 0x39, 0xdc],                   // cmp rsp, rbx
     &[0x48, 0x39, 0xc3],                   // cmp rbx, rax
-    &[0x4c, 0x39, 0xd4],                   // cmp rsp, r10
     &[0x85, 0xc0],                         // test eax, eax
     &[0xd3, 0xe0],                         // shl eax, cl
     &[0x48, 0xf7, 0xf3],                   // div rbx
@@ -189,12 +194,22 @@ enum Item {
     Outside(&'static [u8], LinkAddr),
 }
 
-/// Programs of up to 40 instructions, in which most code is reached.
+/// Programs of up to 40 instructions of all kinds, in which most code is reached.
 pub(crate) fn program() -> impl Strategy<Value = FlatSource> {
+    program_of([STACK, OTHERS].concat(), 4)
+}
+
+/// Programs that move the stack pointer about more than anything else.
+pub(crate) fn stack_program() -> impl Strategy<Value = FlatSource> {
+    program_of(STACK.to_vec(), 2)
+}
+
+/// Programs of straight instructions, and so many branches for every twelve of them.
+fn program_of(straight: Vec<&'static [u8]>, branches: u32) -> impl Strategy<Value = FlatSource> {
     let item = prop_oneof![
-        12 => select(STRAIGHT).prop_map(Item::Straight),
+        12 => select(straight).prop_map(Item::Straight),
         1 => select(LEAVING).prop_map(Item::Straight),
-        4 => (select(CONDITIONAL), any::<Index>()).prop_map(|(opcode, to)| Item::Inside(opcode, to)),
+        branches => (select(CONDITIONAL), any::<Index>()).prop_map(|(opcode, to)| Item::Inside(opcode, to)),
         1 => (select(JUMP_OR_CALL), any::<Index>()).prop_map(|(opcode, to)| Item::Inside(opcode, to)),
         1 => (select(JUMP_OR_CALL), select(OUTSIDE)).prop_map(|(opcode, to)| Item::Outside(opcode, to)),
     ];

@@ -197,10 +197,18 @@ impl Exprs {
 /// How strong the knowledge of an upper bound is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Strength {
-    /// A compare and branch: the programmer's or compiler's own range check.
+    /// An unsigned compare and branch: the programmer's or compiler's own range check.
     Compared,
-    /// A mask or the width of a load: no larger, but a table may well be smaller.
+    /// A mask, the width of a load, or another kind of check: no larger, but a table may well be smaller.
     Masked,
+}
+
+/// An upper bound that a branch proved.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Limit {
+    value: Val,
+    high: u64,
+    how: Strength,
 }
 
 /// What is known at one point of the function.
@@ -212,7 +220,7 @@ pub(crate) struct State {
     /// What the flags compare: left side, constant right side, width.
     compared: Option<(Val, u64, u8)>,
     /// Upper bounds proved by branches, the oldest first.
-    limits: Vec<(Val, u64)>,
+    limits: Vec<Limit>,
     /// The last event that may have changed memory.
     epoch: u32,
 }
@@ -445,9 +453,10 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
             }
         }
         have.slots.retain(|slot| incoming.slots.binary_search(slot).is_ok());
-        have.limits.retain_mut(|(v, high)| match incoming.limit(*v) {
-            Some(other) => {
-                *high = other.max(*high);
+        have.limits.retain_mut(|limit| match incoming.limit(limit.value) {
+            Some((high, how)) => {
+                limit.high = limit.high.max(high);
+                limit.how = limit.how.max(how);
                 true
             }
             None => false,
@@ -564,8 +573,8 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
 
     /// The largest number `v` can be in `state`, if anything bounds it.
     pub(crate) fn upper_bound(&self, state: &State, v: Val) -> Option<(u64, Strength)> {
-        if let Some(high) = state.limit(v) {
-            return Some((high, Strength::Compared));
+        if let Some(limit) = state.limit(v) {
+            return Some(limit);
         }
         match *self.exprs.get(v) {
             Expr::Sum(constant, ref terms) => {
@@ -604,17 +613,17 @@ impl<'a, S: Surroundings + ?Sized> Values<'a, S> {
     /// The latest check of `index`, as the lowest value and how far above it the highest may be. Checks
     /// of a low part of it count (whoever checks `eax` and then uses `rax` knows that the upper half is
     /// clear), and so do checks of `index - low`.
-    pub(crate) fn latest_check(&self, state: &State, index: Val) -> Option<(u64, u64)> {
+    pub(crate) fn latest_check(&self, state: &State, index: Val) -> Option<(u64, u64, Strength)> {
         let plain = self.without_width(index);
-        state.limits.iter().rev().find_map(|&(limited, high)| {
-            let limited = self.without_width(limited);
+        state.limits.iter().rev().find_map(|limit| {
+            let limited = self.without_width(limit.value);
             if limited == plain {
-                return Some((0, high));
+                return Some((0, limit.high, limit.how));
             }
             let (constant, terms) = self.exprs.as_sum(limited);
             let [(term, 1)] = terms.as_slice() else { return None };
             let low = constant.wrapping_neg();
-            (self.without_width(*term) == plain && low < 1 << 31).then_some((low, high))
+            (self.without_width(*term) == plain && low < 1 << 31).then_some((low, limit.high, limit.how))
         })
     }
 
@@ -970,19 +979,24 @@ fn refine(state: &mut State, kind: EdgeKind, condition: Option<ConditionCode>) {
         EdgeKind::FallThrough => false,
         _ => return,
     };
-    let high = match (condition, taken) {
-        (ConditionCode::a, false) | (ConditionCode::be, true) => Some(right),
-        (ConditionCode::ae, false) | (ConditionCode::b, true) => right.checked_sub(1),
-        (ConditionCode::e, true) | (ConditionCode::ne, false) => Some(right),
-        // A signed check bounds an index that some other check keeps from being negative.
-        (ConditionCode::g, false) | (ConditionCode::le, true) => positive(right, bits),
+    let limit = match (condition, taken) {
+        (ConditionCode::a, false) | (ConditionCode::be, true) => Some((right, Strength::Compared)),
+        (ConditionCode::ae, false) | (ConditionCode::b, true) => {
+            right.checked_sub(1).map(|high| (high, Strength::Compared))
+        }
+        // These bound the index too, if it is not negative, but are no range check for a table: clang
+        // tells ranges apart this way, and the table that follows may be much smaller.
+        (ConditionCode::e, true) | (ConditionCode::ne, false) => Some((right, Strength::Masked)),
+        (ConditionCode::g, false) | (ConditionCode::le, true) => {
+            positive(right, bits).map(|high| (high, Strength::Masked))
+        }
         (ConditionCode::ge, false) | (ConditionCode::l, true) => {
-            positive(right, bits).and_then(|r| r.checked_sub(1))
+            positive(right, bits).and_then(|r| r.checked_sub(1)).map(|high| (high, Strength::Masked))
         }
         _ => None,
     };
-    if let Some(high) = high {
-        state.set_limit(left, high);
+    if let Some((high, how)) = limit {
+        state.set_limit(Limit { value: left, high, how });
     }
 }
 
@@ -1019,19 +1033,21 @@ fn is_conditional_move(insn: &Insn) -> bool {
 }
 
 impl State {
-    fn limit(&self, v: Val) -> Option<u64> {
-        self.limits.iter().rev().find(|l| l.0 == v).map(|l| l.1)
+    fn limit(&self, v: Val) -> Option<(u64, Strength)> {
+        self.limits.iter().rev().find(|l| l.value == v).map(|l| (l.high, l.how))
     }
 
-    fn set_limit(&mut self, v: Val, high: u64) {
-        let mut high = high;
-        if let Some(known) = self.limits.iter().position(|l| l.0 == v) {
-            high = high.min(self.limits.remove(known).1);
+    fn set_limit(&mut self, mut limit: Limit) {
+        if let Some(known) = self.limits.iter().position(|l| l.value == limit.value) {
+            let known = self.limits.remove(known);
+            if known.high <= limit.high {
+                limit = known;
+            }
         }
         if self.limits.len() >= MAX_LIMITS {
             self.limits.remove(0);
         }
-        self.limits.push((v, high));
+        self.limits.push(limit);
     }
 
     fn set_slot(&mut self, addr: Val, value: Val, bits: u8) {

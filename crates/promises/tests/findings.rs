@@ -134,3 +134,11 @@ fn a_jump_that_is_seen_in_two_ways() {
     let claims = vec![claim(About::Piece, 0, 156), claim(About::Reference, 0x100, 0)];
     decode_cfg::check(&Case { flags: BARE_POINTERS, claims, memory }.encode());
 }
+
+/// A breakpoint at the end of everything stops whoever comes so far: the checker did not know.
+#[test]
+fn a_breakpoint_at_the_end() {
+    let claims = vec![claim(About::Piece, 0, 6)];
+    let case = Case { flags: 0, claims, memory: vec![0x85, 0xc0, 0x74, 1, 0xc3, 0xcc] };
+    decode_cfg::check(&case.encode());
+}

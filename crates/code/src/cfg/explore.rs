@@ -2,11 +2,12 @@
 
 use super::{Problem, Reason};
 use crate::addr::{AddrRange, LinkAddr};
-use crate::isa::{Flow, Insn, fill_len};
+use crate::isa::{Decode, Flow, Insn, fill_len};
 use crate::source::{Returns, Surroundings};
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 
 /// An instruction starts here.
 const START: u8 = 1;
@@ -56,6 +57,8 @@ pub(super) struct Explorer<'a, S: ?Sized> {
     pub(super) problems: Vec<Problem>,
     /// Addresses outside the pieces that control falls or jumps to.
     pending: Vec<LinkAddr>,
+    /// Instruction starts of a straight decode, computed when first asked for.
+    linear: OnceCell<Vec<LinkAddr>>,
 }
 
 impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
@@ -69,6 +72,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             calls: BTreeMap::new(),
             problems: Vec::new(),
             pending: Vec::new(),
+            linear: OnceCell::new(),
         }
     }
 
@@ -92,6 +96,21 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
     /// Whether `at` lies in the function.
     pub(super) fn is_inside(&self, at: LinkAddr) -> bool {
         self.piece_of(at).is_some()
+    }
+
+    /// Whether `at` is where an instruction starts when the piece is decoded from its start, one after the
+    /// other: so it is for every jump target in code a compiler made.
+    pub(super) fn is_linear_start(&self, at: LinkAddr) -> bool {
+        let starts = self.linear.get_or_init(|| {
+            let mut starts = Vec::new();
+            for piece in &self.pieces {
+                let bytes = self.surroundings.bytes(piece.range.start);
+                let bytes = &bytes[..bytes.len().min(piece.range.len() as usize)];
+                starts.extend(Decode::new(bytes, piece.range.start).map(|insn| insn.addr()));
+            }
+            starts
+        });
+        starts.binary_search(&at).is_ok()
     }
 
     /// Whether the function, or a piece of it, ends at `at`.

@@ -34,8 +34,14 @@ pub struct Outline {
 pub fn recover<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline) -> Cfg {
     let cfg = attempt(surroundings, outline, Effort::Local);
     let jumps = cfg.blocks.iter().any(|b| b.end == End::IndirectJump);
-    // What the blocks right before each jump tell is cheap and mostly enough.
-    if cfg.is_understood() || !jumps { cfg } else { attempt(surroundings, outline, Effort::Whole) }
+    let guessed = cfg.tables.iter().any(|t| t.bound.is_guess() && t.fenced);
+    // What the blocks right before each jump tell is cheap and mostly enough. But a table that was guessed
+    // too short need not show: what its last entries lead to may be reached in other ways as well.
+    if !jumps || cfg.is_understood() && !guessed {
+        return cfg;
+    }
+    let whole = attempt(surroundings, outline, Effort::Whole);
+    if cfg.is_understood() && !whole.is_understood() { cfg } else { whole }
 }
 
 /// How much to look at to find out where an indirect jump leads.
@@ -94,6 +100,10 @@ impl<S: Surroundings + ?Sized> Scope for Explorer<'_, S> {
 
     fn is_end(&self, at: LinkAddr) -> bool {
         Explorer::is_end(self, at)
+    }
+
+    fn is_linear_start(&self, at: LinkAddr) -> bool {
+        Explorer::is_linear_start(self, at)
     }
 }
 
@@ -255,7 +265,9 @@ fn labels<S: Surroundings + ?Sized>(
     if stated {
         let entered: BTreeSet<BlockId> = cfg.edges.iter().filter_map(Edge::inner_target).collect();
         let lonely = |at: &LinkAddr| cfg.block_starting(*at).is_some_and(|block| !entered.contains(&block));
-        targets.extend(outline.leaders.iter().filter(|at| !outline.entries.contains(at)).copied().filter(lonely));
+        targets.extend(
+            outline.leaders.iter().filter(|at| !outline.entries.contains(at)).copied().filter(lonely),
+        );
     }
     targets.sort_unstable();
     targets.dedup();
@@ -267,6 +279,7 @@ fn labels<S: Surroundings + ?Sized>(
             base: None,
             targets,
             bound: if stated { TableBound::Stated } else { TableBound::Labels },
+            fenced: false,
         }],
         ..Resolution::default()
     })

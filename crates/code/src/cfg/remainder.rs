@@ -43,7 +43,7 @@ pub(super) fn explain_holes<S: Surroundings + ?Sized>(
             dead = true;
             // What was explored may have ended early.
             work.push(AddrRange::new(start, hole.end));
-            if guessed && !revived {
+            if guessed && !revived && !is_trap(surroundings, AddrRange::new(start, hole.end)) {
                 explorer.problem(Reason::UnreachedBesideGuessedTable, start);
             }
         } else {
@@ -72,6 +72,13 @@ fn data(outline: &Outline, jumps: &Jumps) -> Vec<AddrRange> {
         .map(|t| AddrRange::sized(t.table, u64::from(t.entry_size) * t.targets.len() as u64))
         .chain(outline.data.iter().copied())
         .collect()
+}
+
+/// Whether `range` only stops whoever gets there: the mark of a place the compiler knows is unreachable.
+fn is_trap<S: Surroundings + ?Sized>(surroundings: &S, range: AddrRange) -> bool {
+    let bytes = surroundings.bytes(range.start);
+    let bytes = &bytes[..bytes.len().min(range.len() as usize)];
+    Decode::new(bytes, range.start).all(|insn| insn.is_padding() || insn.flow() == crate::isa::Flow::Stop)
 }
 
 /// The part of `hole` up to the first piece of data in it, or behind that piece.

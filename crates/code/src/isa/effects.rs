@@ -78,6 +78,23 @@ impl EffectsReader {
                 }
                 effects.writes |= RegSet::holding(Register::RAX);
             }
+            // The decoder does not list the registers that these save and restore, as the run decides.
+            Mnemonic::Fxsave
+            | Mnemonic::Fxsave64
+            | Mnemonic::Xsave
+            | Mnemonic::Xsave64
+            | Mnemonic::Xsavec
+            | Mnemonic::Xsavec64
+            | Mnemonic::Xsaveopt
+            | Mnemonic::Xsaveopt64
+            | Mnemonic::Xsaves
+            | Mnemonic::Xsaves64 => effects.reads |= !(RegSet::GPRS | RegSet::FLAGS),
+            Mnemonic::Fxrstor
+            | Mnemonic::Fxrstor64
+            | Mnemonic::Xrstor
+            | Mnemonic::Xrstor64
+            | Mnemonic::Xrstors
+            | Mnemonic::Xrstors64 => effects.writes |= !(RegSet::GPRS | RegSet::FLAGS),
             // Whoever handles the interrupt may look at everything.
             Mnemonic::Int | Mnemonic::Int1 | Mnemonic::Int3 => effects.reads |= RegSet::ALL,
             _ => {}
@@ -166,6 +183,14 @@ mod tests {
         let inc = effects(&[0xff, 0xc0]);
         assert!(!inc.writes.intersects(RegSet::flag(Flag::Cf)));
         assert!(inc.kills.contains(RegSet::flag(Flag::Zf)));
+    }
+
+    #[test]
+    fn saving_the_extended_state_reads_it() {
+        let vectors = RegSet::vector(0) | RegSet::vector(31) | RegSet::X87;
+        assert!(effects(&[0x0f, 0xc7, 0x64, 0x24, 0x40]).reads.contains(vectors), "xsavec [rsp+0x40]");
+        let restore = effects(&[0x0f, 0xae, 0x6c, 0x24, 0x40]);
+        assert!(restore.writes.contains(vectors) && restore.kills.is_empty(), "xrstor [rsp+0x40]");
     }
 
     #[test]

@@ -136,6 +136,8 @@ fn check_edges(cfg: &Cfg, id: BlockId, last: &Insn) -> Result<(), String> {
         edges.len() == ways.len() && ways.iter().all(found)
     };
     let fits = match last.flow() {
+        // A breakpoint may stand for the end of everything.
+        Flow::Next if end == End::Stop => last.is_breakpoint() && edges.is_empty(),
         Flow::Next => end == End::FallThrough && ways(&[(EdgeKind::FallThrough, next)]),
         Flow::Jump(to) => end == End::Jump && ways(&[(EdgeKind::Jump, to)]),
         Flow::Branch(to) => {

@@ -166,7 +166,11 @@ impl<'a, 'd> Analysis<'a, 'd> {
             if stale.is_empty() {
                 return;
             }
-            self.functions.par_iter_mut().filter(|f| f.stale && !f.absorbed).for_each(|function| {
+            // The largest first: one that takes a second must not be the last to start.
+            let mut work: Vec<&mut Working<'d>> =
+                self.functions.iter_mut().filter(|f| f.stale && !f.absorbed).collect();
+            work.sort_by_key(|f| std::cmp::Reverse(f.outline.pieces.iter().map(AddrRange::len).sum::<u64>()));
+            work.into_iter().par_bridge().for_each(|function| {
                 function.cfg = recover(world, &function.outline);
                 function.stale = false;
             });
