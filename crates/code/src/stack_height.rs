@@ -261,15 +261,9 @@ impl State {
         self.top().filter(|top| top.base == Base::Entry).map(|top| top.offset)
     }
 
-    /// Gives `register` a new value. If the stack pointer goes to an unknown place, then nobody knows what
-    /// is still above it.
     fn set(&mut self, register: Gpr, value: Option<Place>) {
         match value {
             Some(place) if register == Gpr::RSP => self.restore(place),
-            None if register == Gpr::RSP => {
-                self.saved.clear();
-                self.regs[register.number()] = None;
-            }
             _ => self.regs[register.number()] = value,
         }
     }
@@ -283,19 +277,14 @@ impl State {
         self.regs[Gpr::RSP.number()] = Some(place);
     }
 
-    /// Moves the stack pointer down by an unknown distance. Where it is then becomes a new base; if the
-    /// instruction has run before, what was known relative to where it left the stack pointer is void.
+    /// Moves the stack pointer down by an unknown distance; where it is then becomes a new base.
+    ///
+    /// Nothing is known relative to the same base from when the instruction ran before, as nothing was
+    /// when it ran first, and only what holds each time is known.
     fn sink(&mut self, insn: &Insn) {
         self.forget_below_top();
-        if self.top().is_none() {
-            return;
-        }
-        let base = Base::Insn(insn.addr());
-        self.saved.retain(|(slot, value)| slot.base != base && value.base != base);
-        for place in &mut self.regs {
-            *place = place.filter(|place| place.base != base);
-        }
-        self.regs[Gpr::RSP.number()] = Some(Place { base, offset: 0 });
+        let top = &mut self.regs[Gpr::RSP.number()];
+        *top = top.map(|_| Place { base: Base::Insn(insn.addr()), offset: 0 });
     }
 
     /// Moves the stack pointer by a known distance.
@@ -605,14 +594,58 @@ mod tests {
         assert_eq!(heights(&code.concat()), "0 0 -64 ? ? | ? ? 0");
     }
 
+    /// The height behind `mov rbp, rsp; push rsp; ...; mov rsp, [rbp - 8]`.
+    fn after_restoring(between: &[u8]) -> Option<i64> {
+        let code = [&[0x48, 0x89, 0xe5, 0x54], between, &[0x48, 0x8b, 0x65, 0xf8], &RET].concat();
+        let source = FlatSource(code);
+        let cfg = source.cfg();
+        show(&cfg, &source);
+        let last = BlockId(cfg.blocks.len() as u32 - 1);
+        StackHeights::new(&cfg, &source).per_insn(last).last().expect("ret").1
+    }
+
     #[test]
-    fn a_saved_copy_that_is_overwritten_is_no_copy() {
-        // push rsp; mov dword [rsp + 4], eax; pop rsp; ret
-        let code = [0x54, 0x89, 0x44, 0x24, 4, 0x5c, 0xc3];
-        assert_eq!(heights(&code), "0 -8 -8 ?");
-        // push rsp; mov dword [rsp + 8], eax; pop rsp; ret
-        let code = [0x54, 0x89, 0x44, 0x24, 8, 0x5c, 0xc3];
-        assert_eq!(heights(&code), "0 -8 -8 0");
+    fn a_copy_that_is_overwritten_is_no_copy() {
+        assert_eq!(after_restoring(&[]), Some(0));
+        assert_eq!(after_restoring(&[0x89, 0x44, 0x24, 8]), Some(0), "mov [rsp + 8], eax");
+        assert_eq!(after_restoring(&[0x89, 0x44, 0x24, 4]), None, "mov [rsp + 4], eax");
+        assert_eq!(after_restoring(&[0x89, 0x44, 0x24, 0xfc]), Some(0), "mov [rsp - 4], eax");
+        assert_eq!(after_restoring(&[0x89, 0x44, 0x24, 0xfd]), None, "mov [rsp - 3], eax");
+        assert_eq!(after_restoring(&[0x0f, 0x29, 0x45, 0xf0]), None, "movaps [rbp - 16], xmm0");
+        assert_eq!(after_restoring(&[0x74, 4, 0x48, 0x89, 0x04, 0x24]), None, "je 1f; mov [rsp], rax; 1:");
+    }
+
+    #[test]
+    fn a_copy_below_the_stack_pointer_does_not_survive_a_call() {
+        let call = [0xff, 0xd0];
+        assert_eq!(after_restoring(&call), Some(0));
+        assert_eq!(after_restoring(&[0x59]), Some(0), "pop rcx");
+        assert_eq!(after_restoring(&[&[0x59][..], &call].concat()), None, "pop rcx; call rax");
+        // pop rcx; and rsp, -16; call rax
+        assert_eq!(after_restoring(&[&[0x59, 0x48, 0x83, 0xe4, 0xf0][..], &call].concat()), None);
+        // and rsp, -16; push rbp; mov rbx, rsp; lea rsp, [rbp - 8]; call rax; mov rsp, [rbx]
+        let code = [
+            &[0x48, 0x83, 0xe4, 0xf0, 0x55, 0x48, 0x89, 0xe3, 0x48, 0x8d, 0x65, 0xf8][..],
+            &call,
+            &[0x48, 0x8b, 0x23],
+        ];
+        assert_eq!(after_restoring(&code.concat()), None);
+    }
+
+    #[test]
+    fn a_copy_may_be_hit_from_another_base() {
+        // and rsp, -16; mov [rsp], rbx: the stack may have been aligned.
+        assert_eq!(after_restoring(&[0x48, 0x83, 0xe4, 0xf0, 0x48, 0x89, 0x1c, 0x24]), None);
+        // mov rax, rbp; je 1f; xor eax, eax; 1: mov rsp, rax; push rbx: perhaps at the very place.
+        let code = [0x48, 0x89, 0xe8, 0x74, 2, 0x31, 0xc0, 0x48, 0x89, 0xc4, 0x53];
+        assert_eq!(after_restoring(&code), None);
+    }
+
+    #[test]
+    fn a_copy_may_be_hit_through_a_lost_frame_pointer() {
+        // je 1f; mov rbp, rsp; 1: push rsp; mov [rbp - 8], rbx; pop rsp; ret
+        let code = [0x74, 3, 0x48, 0x89, 0xe5, 0x54, 0x48, 0x89, 0x5d, 0xf8, 0x5c, 0xc3];
+        assert_eq!(heights(&code), "0 | 0 | 0 -8 -8 ?");
     }
 
     #[test]
@@ -644,6 +677,16 @@ mod tests {
             &RET,
         ];
         assert_eq!(heights(&code.concat()), "0 | ? ? ? ? | -12288 -12296");
+    }
+
+    #[test]
+    fn a_branch_on_what_another_way_compared_tells_nothing() {
+        // lea r10, [rsp + 8]; je 2f; cmp rsp, r10; 1: je 3f; ret; 2: push rax; jmp 1b; 3: ret
+        let code = [
+            &[0x4c, 0x8d, 0x54, 0x24, 8, 0x74, 6, 0x4c, 0x39, 0xd4, 0x74, 4, 0xc3, 0x50, 0xeb, 0xfa][..],
+            &RET,
+        ];
+        assert_eq!(heights(&code.concat()), "0 0 | 0 | ? | ? | 0 -8 | ?");
     }
 
     /// sub rsp, 8; call outside; `pushes`; call outside; add rsp, 24; ret; pad: mov rbx, rax; ud2, where

@@ -127,13 +127,16 @@ fn resolve_jumps<S: Surroundings + ?Sized>(
             break;
         }
         let found = resolve_once(explorer, outline, &jumps, next);
-        let settled = found == jumps;
+        let mut settled = found == jumps;
         jumps = found;
+        let known = explorer.enders.len();
         for resolution in jumps.values() {
             for target in live_targets(resolution, outline) {
                 explorer.explore(target, true);
             }
         }
+        // Once the whole function was looked at, only code that is new could change what was found.
+        settled |= next == Effort::Whole && explorer.enders.len() == known;
         // The whole function again only when the cheap way leads no further.
         next = match (settled, next) {
             (false, _) => Effort::Local,

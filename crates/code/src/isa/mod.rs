@@ -1,7 +1,7 @@
 //! The x86-64 instruction set, as far as the rest of the project sees it.
 //!
 //! The decoder library stays behind this door: everyone else asks an [`Insn`] what it does to control
-//! flow ([`Insn::flow`]), to registers and flags ([`Insn::effects`]), and how it reads ([`Insn::text`]).
+//! flow ([`Insn::flow`]), to registers and flags ([`EffectsReader`]), and how it reads ([`Insn::text`]).
 
 mod effects;
 mod regs;
