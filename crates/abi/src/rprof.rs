@@ -191,7 +191,7 @@ pub mod target {
 }
 
 const _: () = {
-    assert!(size_of::<FileHeader>() == 112);
+    assert!(size_of::<FileHeader>() == 104);
     assert!(size_of::<SlotHeader>() == 48);
     assert!(size_of::<ForeignModule>() == 256);
 };
