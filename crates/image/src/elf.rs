@@ -356,6 +356,10 @@ fn read_segments<'d>(
         });
     }
     segments.sort_by_key(|s| s.range);
+    if let Some(pair) = segments.windows(2).find(|pair| pair[0].range.overlaps(&pair[1].range)) {
+        let why = format!("the segments at {} and {} overlap", pair[0].range.start, pair[1].range.start);
+        return Err(ImageError::Damaged { what: "the program headers", at: headers_at, why });
+    }
     Ok(segments)
 }
 

@@ -20,6 +20,18 @@ fn headers(file: &[u8]) -> (Vec<usize>, Vec<usize>) {
     (programs.collect(), sections.collect())
 }
 
+/// One segment begins inside another: what lies at an address depended on where the reading began.
+#[test]
+fn segments_that_overlap() {
+    let mut file = seeds::program("static");
+    let (programs, _) = headers(&file);
+    let loaded: Vec<usize> = programs.into_iter().filter(|&at| number(&file, at, 4) == 1).collect();
+    let [first, second, ..] = loaded[..] else { panic!("two segments") };
+    let inside = number(&file, first + 16, 8) + 11;
+    put(&mut file, second + 16, inside);
+    elf_facts::check(&file);
+}
+
 /// A code section as large as a segment that is nearly all memory and hardly any file: every byte of it
 /// was given a mark, and decoded.
 #[test]

@@ -4,10 +4,12 @@
 //! flow ([`Insn::flow`]), to registers and flags ([`EffectsReader`]), and how it reads ([`Insn::text`]).
 
 mod effects;
+mod moving;
 mod regs;
 mod text;
 
 pub use effects::{Effects, EffectsReader};
+pub use moving::Tie;
 pub use regs::{Flag, Gpr, RegSet};
 pub use text::{InsnText, Syntax};
 

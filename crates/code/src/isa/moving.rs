@@ -1,0 +1,127 @@
+//! What has to change in an instruction when it moves to another address.
+
+use super::Insn;
+use crate::addr::LinkAddr;
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+
+/// How an instruction depends on where it lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tie {
+    /// Not at all: its bytes can be copied.
+    Free,
+    /// A memory operand: the four bytes at offset `field` are the distance from the end of the
+    /// instruction to `target`.
+    Operand {
+        /// Offset of the distance in the instruction.
+        field: usize,
+        /// What it leads to.
+        target: LinkAddr,
+    },
+    /// A jump.
+    Jump(LinkAddr),
+    /// A branch on a condition, numbered as in its opcode.
+    Branch(u8, LinkAddr),
+    /// A branch that exists only with a distance of one byte (`loop`, `jrcxz`): its bytes, without
+    /// the distance, are at most two.
+    ShortBranch(LinkAddr),
+    /// A call.
+    Call(LinkAddr),
+    /// It cannot be moved: a transaction, or an address relative to the lower half of the program counter.
+    Fixed,
+}
+
+impl Insn {
+    /// How it depends on where it lies; `bytes` are its own.
+    #[must_use]
+    pub fn tie(&self, bytes: &[u8]) -> Tie {
+        let near = self.near_target();
+        match (self.raw.mnemonic(), near) {
+            (Mnemonic::Jmp, Some(target)) => return Tie::Jump(target),
+            (Mnemonic::Call, Some(target)) => return Tie::Call(target),
+            (
+                Mnemonic::Loop | Mnemonic::Loope | Mnemonic::Loopne | Mnemonic::Jrcxz | Mnemonic::Jecxz,
+                Some(target),
+            ) => {
+                return Tie::ShortBranch(target);
+            }
+            (_, Some(target)) if self.raw.is_jcc_short_or_near() => {
+                return Tie::Branch(self.raw.condition_code() as u8 - 1, target);
+            }
+            (_, Some(_)) => return Tie::Fixed,
+            (_, None) => {}
+        }
+        match self.raw.memory_base() {
+            Register::RIP if self.raw.is_ip_rel_memory_operand() => {
+                let mut decoder = Decoder::with_ip(64, bytes, self.raw.ip(), DecoderOptions::NONE);
+                let mut again = Instruction::default();
+                decoder.decode_out(&mut again);
+                let field = decoder.get_constant_offsets(&again).displacement_offset();
+                Tie::Operand { field, target: LinkAddr(self.raw.ip_rel_memory_address()) }
+            }
+            Register::EIP => Tie::Fixed,
+            _ => Tie::Free,
+        }
+    }
+
+    /// Whether it calls the kernel.
+    #[must_use]
+    pub fn is_syscall(&self) -> bool {
+        matches!(self.raw.code(), Code::Syscall | Code::Sysenter | Code::Int_imm8)
+    }
+
+    /// Whether it reads or sets the `gs` base, or goes through it.
+    #[must_use]
+    pub fn uses_gs(&self) -> bool {
+        let through = |i| self.raw.op_kind(i) == OpKind::Memory && self.raw.memory_segment() == Register::GS;
+        (0..self.raw.op_count()).any(through)
+            || matches!(
+                self.raw.mnemonic(),
+                Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Swapgs | Mnemonic::Lgs
+            )
+    }
+
+    /// The register an indirect jump or call takes its target from, or the memory operand it reads.
+    #[must_use]
+    pub fn reads_target_from_memory(&self) -> bool {
+        self.raw.op0_kind() == OpKind::Memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tie(bytes: &[u8]) -> Tie {
+        Insn::decode(bytes, LinkAddr(0x1000)).expect("valid").tie(bytes)
+    }
+
+    #[test]
+    fn ties_of_every_kind() {
+        assert_eq!(tie(&[0x48, 0x89, 0xc3]), Tie::Free);
+        assert_eq!(tie(&[0xeb, 0x10]), Tie::Jump(LinkAddr(0x1012)));
+        assert_eq!(tie(&[0x75, 0x00]), Tie::Branch(5, LinkAddr(0x1002)));
+        assert_eq!(tie(&[0x0f, 0x8f, 0, 0, 0, 0]), Tie::Branch(15, LinkAddr(0x1006)));
+        assert_eq!(tie(&[0xe3, 0x00]), Tie::ShortBranch(LinkAddr(0x1002)));
+        assert_eq!(tie(&[0xe8, 0, 0, 0, 0]), Tie::Call(LinkAddr(0x1005)));
+        assert_eq!(
+            tie(&[0x48, 0x8d, 0x05, 0x10, 0, 0, 0]),
+            Tie::Operand { field: 3, target: LinkAddr(0x1017) }
+        );
+        assert_eq!(
+            tie(&[0xc7, 0x05, 0, 0, 0, 0, 1, 0, 0, 0]),
+            Tie::Operand { field: 2, target: LinkAddr(0x100a) },
+            "an immediate comes behind the distance"
+        );
+        assert_eq!(tie(&[0xff, 0x15, 0, 0, 0, 0]), Tie::Operand { field: 2, target: LinkAddr(0x1006) });
+        assert_eq!(tie(&[0xff, 0xe0]), Tie::Free);
+        assert_eq!(tie(&[0xc7, 0xf8, 2, 0, 0, 0]), Tie::Fixed, "xbegin");
+        assert_eq!(tie(&[0x67, 0x8b, 0x05, 0, 0, 0, 0]), Tie::Fixed, "relative to eip");
+    }
+
+    #[test]
+    fn gs_is_seen() {
+        let uses = |bytes: &[u8]| Insn::decode(bytes, LinkAddr(0)).expect("valid").uses_gs();
+        assert!(uses(&[0x65, 0x48, 0xff, 0x05, 0, 0, 0, 0]));
+        assert!(!uses(&[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0]));
+    }
+}
