@@ -22,3 +22,4 @@ pub mod relocations;
 pub mod sources;
 pub mod symbols;
 pub mod unwind;
+pub mod unwind_rows;

@@ -89,6 +89,11 @@ impl<'d> Unwind<'d> {
         Ok(())
     }
 
+    /// The section and what its pointers are relative to.
+    pub(crate) fn section(&self) -> (&EhFrame<Slice<'d>>, &BaseAddresses) {
+        (&self.section, &self.bases)
+    }
+
     /// The entry that describes `at`.
     #[must_use]
     pub fn frame_holding(&self, at: LinkAddr) -> Option<&Frame> {
@@ -121,6 +126,20 @@ impl<'d> Unwind<'d> {
         Ok(depths)
     }
 
+    /// The exception tables of the frame, if it has any.
+    ///
+    /// # Errors
+    /// If they are damaged.
+    pub fn lsda(&self, elf: &Elf<'d>, frame: &Frame) -> Result<Option<lsda::Lsda>, lsda::Error> {
+        let Some(at) = frame.lsda else { return Ok(None) };
+        let (start, data) = match elf.section_holding(at) {
+            Some(section) => (section.range.start, section.data),
+            None => (at, elf.bytes_at(at)),
+        };
+        let bases = lsda::Bases { section: start, function: frame.range.start, data: None };
+        lsda::parse(data, at, bases).map(Some)
+    }
+
     /// Where exceptions thrown inside the frame land, sorted by call site.
     ///
     /// # Errors
@@ -130,13 +149,7 @@ impl<'d> Unwind<'d> {
         elf: &Elf<'d>,
         frame: &Frame,
     ) -> Result<Vec<(AddrRange, LinkAddr)>, lsda::Error> {
-        let Some(at) = frame.lsda else { return Ok(Vec::new()) };
-        let (start, data) = match elf.section_holding(at) {
-            Some(section) => (section.range.start, section.data),
-            None => (at, elf.bytes_at(at)),
-        };
-        let bases = lsda::Bases { section: start, function: frame.range.start, data: None };
-        let table = lsda::parse(data, at, bases)?;
+        let Some(table) = self.lsda(elf, frame)? else { return Ok(Vec::new()) };
         let mut pads: Vec<_> = table
             .call_sites
             .iter()

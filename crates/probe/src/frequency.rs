@@ -1,0 +1,125 @@
+//! How often each arc is likely to be taken, when nobody has measured it.
+//!
+//! Only the order matters: counters should end up on the less frequent arcs. Control enters with frequency
+//! one and spreads along forward arcs in reverse postorder; a loop multiplies what reaches its header.
+
+use crate::graph::{Arc, ArcKind, Flow, Node};
+use relive_code::cfg::{BlockId, Cfg, End};
+use relive_code::dominators::DominatorTree;
+use relive_code::loops::LoopForest;
+
+/// How often a loop is taken to run round.
+const TRIPS: f64 = 8.0;
+/// No loop nest is believed to be more frequent than this.
+const MOST: f64 = 1e12;
+
+/// Frequencies of one function, relative to one call of it.
+#[derive(Clone, Debug)]
+pub struct Frequencies {
+    /// Of each block.
+    pub blocks: Vec<f64>,
+    /// Of each arc.
+    pub arcs: Vec<f64>,
+}
+
+impl Frequencies {
+    /// Estimates the flow of `cfg`.
+    #[must_use]
+    pub fn estimate(cfg: &Cfg, flow: &Flow) -> Self {
+        let graph = cfg.graph();
+        let roots = cfg.roots();
+        let tree = DominatorTree::new(&graph, &roots);
+        let loops = LoopForest::new(&graph, &tree);
+        let mut order = graph.postorder();
+        order.reverse();
+        let mut position = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(i, &block)| position[block as usize] = i);
+        let leads_nowhere = ends_soon(cfg, flow);
+
+        let mut leaving: Vec<Vec<usize>> = vec![Vec::new(); flow.blocks + flow.hubs.len()];
+        let index = |node: Node| match node {
+            Node::Outside => None,
+            Node::Block(block) => Some(block.index()),
+            Node::Hub(hub) => Some(flow.blocks + hub as usize),
+        };
+        for (i, arc) in flow.arcs.iter().enumerate() {
+            if let Some(from) = index(arc.from) {
+                leaving[from].push(i);
+            }
+        }
+        let mut this = Self { blocks: vec![0.0; flow.blocks], arcs: vec![0.0; flow.arcs.len()] };
+        let mut hubs = vec![0.0; flow.hubs.len()];
+        for (i, arc) in flow.arcs.iter().enumerate().filter(|(_, arc)| arc.from == Node::Outside) {
+            let often = if arc.kind == ArcKind::Enter { 1.0 } else { 0.01 };
+            this.arcs[i] = often;
+            if let Node::Block(to) = arc.to {
+                this.blocks[to.index()] += often;
+            }
+        }
+        for &block in &order {
+            let id = BlockId(block);
+            let header = loops.innermost(block).filter(|&l| loops.loops()[l.0 as usize].header == block);
+            if header.is_some() {
+                this.blocks[id.index()] = (this.blocks[id.index()].max(0.01) * TRIPS).min(MOST);
+            }
+            let often = this.blocks[id.index()];
+            let arcs = &leaving[id.index()];
+            let chances: Vec<f64> =
+                arcs.iter().map(|&i| chance(&flow.arcs[i], block, &loops, &leads_nowhere)).collect();
+            let total: f64 = chances.iter().sum::<f64>().max(1e-9);
+            for (&i, chance) in arcs.iter().zip(&chances) {
+                let share = often * chance / total;
+                this.arcs[i] = share;
+                match flow.arcs[i].to {
+                    Node::Block(to) if position[to.index()] > position[id.index()] => {
+                        this.blocks[to.index()] += share;
+                    }
+                    Node::Hub(hub) => hubs[hub as usize] += share,
+                    _ => {}
+                }
+            }
+        }
+        // Behind a hub every case is as likely as any other.
+        for (hub, often) in hubs.iter().enumerate() {
+            let arcs = &leaving[flow.blocks + hub];
+            for &i in arcs {
+                this.arcs[i] = often / arcs.len() as f64;
+                if let Node::Block(to) = flow.arcs[i].to {
+                    let block = &mut this.blocks[to.index()];
+                    *block = block.max(this.arcs[i]);
+                }
+            }
+        }
+        this
+    }
+}
+
+/// The weight of one way out of `block` among the others.
+fn chance(arc: &Arc, block: u32, loops: &LoopForest, leads_nowhere: &[bool]) -> f64 {
+    match (arc.kind, arc.to) {
+        (ArcKind::LandingPad, _) => 1e-4,
+        (ArcKind::NoReturn, _) => 1e-3,
+        (_, Node::Block(to)) if leads_nowhere[to.index()] => 1e-3,
+        (_, Node::Block(to)) => match loops.innermost(block) {
+            Some(id) if !loops.contains(id, to.0) => 1.0 / TRIPS,
+            _ => 1.0,
+        },
+        (_, Node::Outside) if loops.innermost(block).is_some() => 1.0 / TRIPS,
+        _ => 1.0,
+    }
+}
+
+/// Blocks that only lead to calls that do not come back: error paths.
+fn ends_soon(cfg: &Cfg, flow: &Flow) -> Vec<bool> {
+    let mut ends = vec![false; flow.blocks];
+    // By falling address, since error paths are short and run forward; no need to be complete.
+    for (id, block) in cfg.numbered_blocks().collect::<Vec<_>>().into_iter().rev() {
+        let edges = cfg.edges_from(id);
+        let goes_on = |e: &relive_code::cfg::Edge| {
+            e.kind != relive_code::cfg::EdgeKind::LandingPad
+                && e.inner_target().is_none_or(|to| !ends[to.index()])
+        };
+        ends[id.index()] = block.end == End::Stop || !edges.iter().any(goes_on);
+    }
+    ends
+}

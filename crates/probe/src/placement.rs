@@ -1,0 +1,199 @@
+//! Which arcs and blocks to count (Ball and Larus, "Optimally profiling and tracing programs").
+//!
+//! A block counts as an arc from its head to its tail. What is on a spanning tree of the flow need not be
+//! counted, because conservation at every node says it; so the tree takes the arcs that would cost most,
+//! frequency times the price of a counter there, and the rest get counters. An arc no code can be put on
+//! (a call that does not come back) is always on the tree.
+
+use crate::frequency::Frequencies;
+use crate::graph::{Arc, ArcKind, Flow, Node};
+use relive_code::cfg::{BlockId, Cfg, End};
+
+/// What counters of a function measure. Counters are numbered from zero in each function.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// For each block, its counter.
+    pub blocks: Vec<Option<u32>>,
+    /// For each arc, its counter.
+    pub arcs: Vec<Option<u32>>,
+    /// How many counters there are.
+    pub counters: u32,
+}
+
+/// Where the counter of an arc goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Place {
+    /// Into the block it leaves, which has no other way out.
+    From(BlockId),
+    /// Into the block it enters, which has no other way in.
+    To(BlockId),
+    /// Between the two, on the straight way from one to the other.
+    Between,
+    /// Out of line, with a jump there and back.
+    Stub,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// Finds the place of each arc's counter.
+#[must_use]
+pub fn places(cfg: &Cfg, flow: &Flow) -> Vec<Place> {
+    let mut out = vec![0u32; flow.blocks];
+    let mut into = vec![0u32; flow.blocks];
+    for arc in &flow.arcs {
+        if let Node::Block(from) = arc.from {
+            out[from.index()] += 1;
+        }
+        if let Node::Block(to) = arc.to {
+            into[to.index()] += 1;
+        }
+    }
+    flow.arcs
+        .iter()
+        .map(|arc| {
+            let from = match arc.from {
+                Node::Block(from) if out[from.index()] == 1 => Some(from),
+                _ => None,
+            };
+            let to = match arc.to {
+                Node::Block(to) if into[to.index()] == 1 => Some(to),
+                _ => None,
+            };
+            match (arc.kind, from, to) {
+                (ArcKind::NoReturn, ..) => Place::Nowhere,
+                (_, _, Some(to)) => Place::To(to),
+                // Behind a call nothing is in the block any more, and whether it comes back is not known yet.
+                (_, Some(from), _) if !cfg.block(from).end.is_call() => Place::From(from),
+                (ArcKind::Enter | ArcKind::FallThrough | ArcKind::CallReturn, ..) => Place::Between,
+                (ArcKind::Taken | ArcKind::LandingPad, ..) => Place::Stub,
+                (ArcKind::Case, ..) => Place::Stub,
+                (ArcKind::TailCall, ..) => match arc.from {
+                    Node::Block(from) if cfg.block(from).end == End::Branch => Place::Stub,
+                    _ => Place::Nowhere,
+                },
+                (ArcKind::Jump | ArcKind::Return, ..) => Place::Nowhere,
+            }
+        })
+        .collect()
+}
+
+/// The price of a counter at `place`, in counters on a straight way.
+fn price(place: Place) -> f64 {
+    match place {
+        Place::From(_) | Place::To(_) | Place::Between => 1.0,
+        Place::Stub => 1.8,
+        Place::Nowhere => f64::INFINITY,
+    }
+}
+
+impl Plan {
+    /// The fewest and cheapest counters that tell everything.
+    #[must_use]
+    pub fn edges(cfg: &Cfg, flow: &Flow, often: &Frequencies) -> Self {
+        let places = places(cfg, flow);
+        let nodes = 2 * flow.blocks + flow.hubs.len() + 1;
+        let (outside, tail) = (nodes - 1, |block: BlockId| 2 * block.index() + 1);
+        let head = |block: BlockId| 2 * block.index();
+        let hub = |hub: u32| 2 * flow.blocks + hub as usize;
+        let ends = |arc: &Arc| {
+            let from = match arc.from {
+                Node::Outside => outside,
+                Node::Block(block) => tail(block),
+                Node::Hub(h) => hub(h),
+            };
+            let to = match arc.to {
+                Node::Outside => outside,
+                Node::Block(block) => head(block),
+                Node::Hub(h) => hub(h),
+            };
+            (from, to)
+        };
+        // Frequency, what it is, and its two ends.
+        let mut candidates: Vec<(f64, usize, (usize, usize))> = Vec::new();
+        for (i, arc) in flow.arcs.iter().enumerate() {
+            candidates.push((often.arcs[i].max(1e-12) * price(places[i]), flow.blocks + i, ends(arc)));
+        }
+        for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached) {
+            // The block's own counter always finds a place; a block with a call has less room to choose.
+            let dear = if block.insns == 1 { 1.1 } else { 1.0 };
+            candidates.push((often.blocks[id.index()].max(1e-12) * dear, id.index(), (head(id), tail(id))));
+        }
+        candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut forest = Forest::new(nodes);
+        let mut plan =
+            Self { blocks: vec![None; flow.blocks], arcs: vec![None; flow.arcs.len()], counters: 0 };
+        let mut chords = Vec::new();
+        for (_, what, (from, to)) in candidates {
+            if !forest.join(from, to) {
+                chords.push(what);
+            }
+        }
+        chords.sort_unstable();
+        for what in chords {
+            let counter = Some(plan.counters);
+            plan.counters += 1;
+            match what.checked_sub(flow.blocks) {
+                None => plan.blocks[what] = counter,
+                Some(arc) => {
+                    debug_assert!(places[arc] != Place::Nowhere, "{:?}", flow.arcs[arc]);
+                    plan.arcs[arc] = counter;
+                }
+            }
+        }
+        plan
+    }
+
+    /// A counter in every block.
+    #[must_use]
+    pub fn blocks(cfg: &Cfg, flow: &Flow) -> Self {
+        let mut counters = 0;
+        let blocks = cfg.blocks.iter().map(|block| {
+            block.reached.then(|| {
+                counters += 1;
+                counters - 1
+            })
+        });
+        let blocks = blocks.collect();
+        Self { blocks, arcs: vec![None; flow.arcs.len()], counters }
+    }
+
+    /// A counter at every entry.
+    #[must_use]
+    pub fn functions(flow: &Flow) -> Self {
+        let mut counters = 0;
+        let arcs = flow.arcs.iter().map(|arc| {
+            (arc.kind == ArcKind::Enter).then(|| {
+                counters += 1;
+                counters - 1
+            })
+        });
+        let arcs = arcs.collect();
+        Self { blocks: vec![None; flow.blocks], arcs, counters }
+    }
+}
+
+/// Union-find.
+struct Forest {
+    parent: Vec<u32>,
+}
+
+impl Forest {
+    fn new(len: usize) -> Self {
+        Self { parent: (0..len as u32).collect() }
+    }
+
+    fn root(&mut self, mut node: usize) -> usize {
+        while self.parent[node] as usize != node {
+            self.parent[node] = self.parent[self.parent[node] as usize];
+            node = self.parent[node] as usize;
+        }
+        node
+    }
+
+    /// Joins the trees of two nodes; `false` if they are in one already.
+    fn join(&mut self, a: usize, b: usize) -> bool {
+        let (a, b) = (self.root(a), self.root(b));
+        self.parent[a] = b as u32;
+        a != b
+    }
+}

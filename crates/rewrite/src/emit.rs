@@ -1,0 +1,584 @@
+//! Emits one function anew, with its counters.
+//!
+//! Each piece of the function becomes a chunk of new code. Blocks keep their order; fill between them is
+//! dropped, and counters that find no place inside a block go between blocks or behind the last one.
+
+use crate::assembler::{Assembler, Code, Dest, Label, Pos, Routine};
+use crate::counting::{Way, count};
+use crate::frames::{Frames, Throw};
+use relive_abi::counters::{keys_offset, slot_offset};
+use relive_abi::rprof::{Site, SlotLayout};
+use relive_code::addr::{AddrRange, LinkAddr};
+use relive_code::cfg::{Block, BlockId, Cfg, End, Target};
+use relive_code::isa::{Flow as InsnFlow, Insn, RegSet, Tie};
+use relive_code::liveness::{Convention, Liveness};
+use relive_image::elf::Elf;
+use relive_probe::graph::{ArcKind, Flow, Node};
+use relive_probe::placement::{Place, Plan, places};
+use std::collections::HashMap;
+
+/// What is to become of a function.
+pub struct Job<'a> {
+    /// Its graph.
+    pub cfg: &'a Cfg,
+    /// The same as flow.
+    pub flow: &'a Flow,
+    /// What to count.
+    pub plan: &'a Plan,
+    /// Number of its first counter in the whole module.
+    pub first_counter: u32,
+    /// Numbers of its indirect call sites, by block.
+    pub sites: &'a HashMap<BlockId, u32>,
+    /// For each jump through a copied table, the number of the copy.
+    pub copies: &'a HashMap<BlockId, u32>,
+    /// How slots are laid out.
+    pub layout: SlotLayout,
+    /// Unwind tables of its pieces, if the module has any.
+    pub frames: &'a Frames,
+}
+
+/// New code for one piece of a function.
+#[derive(Clone, Debug, Default)]
+pub struct Chunk {
+    /// The piece it stands for.
+    pub piece: AddrRange,
+    /// The code.
+    pub code: Code,
+    /// Where calls from new code enter, by the old address.
+    pub entries: Vec<(LinkAddr, u32)>,
+    /// Where calls to the old address are led.
+    pub gates: Vec<(LinkAddr, u32)>,
+    /// Where computed jumps to an old address are led.
+    pub labels: Vec<(LinkAddr, u32)>,
+    /// Where blocks begin, by the old address.
+    pub blocks: Vec<(LinkAddr, u32)>,
+    /// Cases of copied tables: the copy, the old target, and where it leads.
+    pub cases: Vec<(u32, LinkAddr, u32)>,
+    /// From each offset on, which row of the old unwind table holds, and how much deeper the stack is.
+    pub unwind: Vec<(u32, Option<usize>, i64)>,
+    /// What may throw: new start and end, where it lands, and the old action.
+    pub throws: Vec<(u32, u32, Option<u32>, Option<u64>)>,
+    /// How many counters were emitted in each way: [`Way::price`].
+    pub ways: [u32; 3],
+}
+
+/// Emits all pieces of a function.
+#[must_use]
+pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
+    let liveness = Liveness::new(job.cfg, elf, &Convention::cautious());
+    let places = places(job.cfg, job.flow);
+    let mut in_block: HashMap<BlockId, u32> = HashMap::new();
+    let mut on_arc: HashMap<(BlockId, ArcKind), u32> = HashMap::new();
+    let mut into: HashMap<(BlockId, ArcKind), u32> = HashMap::new();
+    let mut cases: HashMap<(Node, BlockId), u32> = HashMap::new();
+    for (i, counter) in job.plan.blocks.iter().enumerate() {
+        if let Some(counter) = counter {
+            in_block.insert(BlockId(i as u32), *counter);
+        }
+    }
+    for ((arc, place), counter) in job.flow.arcs.iter().zip(places).zip(&job.plan.arcs) {
+        let Some(counter) = *counter else { continue };
+        match (place, arc.from, arc.to) {
+            (Place::From(block) | Place::To(block), ..) => {
+                in_block.insert(block, counter);
+            }
+            (_, Node::Outside, Node::Block(to)) => {
+                into.insert((to, arc.kind), counter);
+            }
+            (_, from, Node::Block(to)) if arc.kind == ArcKind::Case => {
+                cases.insert((from, to), counter);
+            }
+            (_, Node::Block(from), _) => {
+                on_arc.insert((from, arc.kind), counter);
+            }
+            _ => unreachable!("no place for {arc:?}"),
+        }
+    }
+    let counters = Counters { in_block, on_arc, into, cases };
+    let pieces = job.cfg.pieces.iter().filter_map(|&piece| {
+        let blocks: Vec<BlockId> = job
+            .cfg
+            .numbered_blocks()
+            .filter(|(_, b)| b.reached && piece.contains(b.start))
+            .map(|(id, _)| id)
+            .collect();
+        (!blocks.is_empty()).then(|| Emitter::new(elf, job, &liveness, &counters, &blocks).run(piece, &blocks))
+    });
+    pieces.collect()
+}
+
+/// Where counters go.
+struct Counters {
+    in_block: HashMap<BlockId, u32>,
+    /// On a way out of a block.
+    on_arc: HashMap<(BlockId, ArcKind), u32>,
+    /// On a way in from outside.
+    into: HashMap<(BlockId, ArcKind), u32>,
+    cases: HashMap<(Node, BlockId), u32>,
+}
+
+struct Emitter<'a> {
+    elf: &'a Elf<'a>,
+    job: &'a Job<'a>,
+    liveness: &'a Liveness<'a, Elf<'a>>,
+    counters: &'a Counters,
+    a: Assembler,
+    /// Heads of the blocks in this chunk.
+    heads: HashMap<BlockId, Label>,
+    /// What is still to be emitted out of line.
+    stubs: Vec<Stub>,
+    rows: Vec<(Pos, Option<usize>, i64)>,
+    throws: Vec<(Pos, Pos, Option<Label>, Option<u64>)>,
+    ways: [u32; 3],
+}
+
+enum Stub {
+    /// Count, then go on at a block or outside.
+    Edge { label: Label, counter: Option<u32>, to: Target },
+    /// Tell the runtime of a new target, then go back.
+    Miss { label: Label, back: Label, site: u32, at: LinkAddr },
+}
+
+impl<'a> Emitter<'a> {
+    fn new(
+        elf: &'a Elf<'a>,
+        job: &'a Job<'a>,
+        liveness: &'a Liveness<'a, Elf<'a>>,
+        counters: &'a Counters,
+        blocks: &[BlockId],
+    ) -> Self {
+        let mut a = Assembler::default();
+        let heads = blocks.iter().map(|&id| (id, a.label())).collect();
+        let (stubs, rows, throws) = (Vec::new(), Vec::new(), Vec::new());
+        Self { elf, job, liveness, counters, a, heads, stubs, rows, throws, ways: [0; 3] }
+    }
+
+    fn run(mut self, piece: AddrRange, blocks: &[BlockId]) -> Chunk {
+        let mut entries: Vec<(LinkAddr, Label)> = Vec::new();
+        for (i, &id) in blocks.iter().enumerate() {
+            let block = self.job.cfg.block(id);
+            if self.deserves_alignment(block) {
+                self.a.align(16);
+            }
+            self.row(block.start);
+            if self.job.cfg.entries.contains(&id) {
+                let entry = self.a.label();
+                entries.push((block.start, entry));
+                let counter = self.counters.into.get(&(id, ArcKind::Enter)).copied();
+                match counter {
+                    // Only those who enter may come by; what is in front of the first block nobody falls into.
+                    Some(counter) if i > 0 => {
+                        let to = Target::Block(id);
+                        self.stubs.push(Stub::Edge { label: entry, counter: Some(counter), to });
+                    }
+                    _ => {
+                        self.a.bind(entry);
+                        if let Some(counter) = counter {
+                            self.count(Way::best(self.liveness.live_in(id)), counter);
+                        }
+                    }
+                }
+            }
+            self.a.bind(self.heads[&id]);
+            self.block(id, blocks.get(i + 1).copied());
+        }
+        self.pending_stubs();
+        let (labels, cases) = self.cases();
+        let gates = self.gates(&entries);
+        self.finish(piece, blocks, &entries, &gates, &labels, &cases)
+    }
+
+    fn finish(
+        self,
+        piece: AddrRange,
+        blocks: &[BlockId],
+        entries: &[(LinkAddr, Label)],
+        gates: &[(LinkAddr, Label)],
+        labels: &[(LinkAddr, Label)],
+        cases: &[(u32, LinkAddr, Label)],
+    ) -> Chunk {
+        let Self { a, job, heads, rows, throws, ways, .. } = self;
+        let code = a.finish();
+        let settled = |places: &[(LinkAddr, Label)]| places.iter().map(|&(at, l)| (at, code.label(l))).collect();
+        Chunk {
+            piece,
+            entries: settled(entries),
+            gates: settled(gates),
+            labels: settled(labels),
+            blocks: blocks.iter().map(|id| (job.cfg.block(*id).start, code.label(heads[id]))).collect(),
+            cases: cases.iter().map(|&(copy, at, l)| (copy, at, code.label(l))).collect(),
+            unwind: rows.iter().map(|&(pos, row, depth)| (code.offset(pos), row, depth)).collect(),
+            throws: throws
+                .iter()
+                .map(|&(from, to, pad, action)| {
+                    (code.offset(from), code.offset(to), pad.map(|l| code.label(l)), action)
+                })
+                .collect(),
+            ways,
+            code,
+        }
+    }
+
+    /// A block its compiler had aligned stays aligned.
+    fn deserves_alignment(&self, block: &Block) -> bool {
+        block.start.0.is_multiple_of(16)
+            && self.job.cfg.gaps.iter().any(|gap| gap.range.end == block.start)
+            || self.job.cfg.entries.first().is_some_and(|&e| self.job.cfg.block(e).start == block.start)
+    }
+
+    /// What comes next is unwound as what lay at `at` was.
+    fn row(&mut self, at: LinkAddr) {
+        let row = self.job.frames.row_at(at);
+        if self.rows.last().is_none_or(|&(_, last, depth)| last != row || depth != 0) {
+            self.rows.push((self.a.pos(), row, 0));
+        }
+    }
+
+    /// What comes next is unwound as at the entry of a function.
+    fn entry_row(&mut self) {
+        self.rows.push((self.a.pos(), None, 0));
+    }
+
+    fn count(&mut self, way: Way, counter: u32) {
+        self.ways[usize::from(way.price())] += 1;
+        let layout = &self.job.layout;
+        let number = u64::from(self.job.first_counter + counter);
+        let to = Dest::Area(slot_offset(layout.sites) + layout.counters_offset() + number * 8);
+        let row = self.rows.last().and_then(|&(_, row, _)| row);
+        for (pos, depth) in count(&mut self.a, way, to) {
+            self.rows.push((pos, row, depth));
+        }
+    }
+
+    fn block(&mut self, id: BlockId, next: Option<BlockId>) {
+        let block = *self.job.cfg.block(id);
+        let counter = self.counters.in_block.get(&id).copied();
+        let place = counter.map(|_| self.place_in(id));
+        let mut thrown: Option<(Pos, Throw)> = None;
+        for insn in block.insns(self.elf) {
+            self.row(insn.addr());
+            let throw = self.job.frames.throw_at(insn.next_addr());
+            if let (Some(counter), Some((at, way))) = (counter, place)
+                && at == insn.addr()
+            {
+                self.count(way, counter);
+            }
+            if thrown.as_ref().map(|(_, t)| t) != throw.as_ref() {
+                self.close_throw(id, thrown.take());
+                thrown = throw.map(|throw| (self.a.pos(), throw));
+            }
+            if insn.addr() == block.last_insn() && block.end != End::FallThrough {
+                self.end(id, &block, &insn);
+            } else if !insn.is_padding() && !insn.is_landing_mark() || insn.is_breakpoint() {
+                self.copy(&insn);
+            }
+        }
+        self.close_throw(id, thrown.take());
+        self.go_on(id, &block, next);
+    }
+
+    /// Where in the block its counter costs least.
+    fn place_in(&self, id: BlockId) -> (LinkAddr, Way) {
+        let block = self.job.cfg.block(id);
+        let mut best: Option<(LinkAddr, Way)> = None;
+        for ((at, live), insn) in self.liveness.per_insn(id).into_iter().zip(block.insns(self.elf)) {
+            let way = Way::best(live);
+            if best.is_none_or(|(_, known)| way.price() < known.price()) {
+                best = Some((at, way));
+            }
+            // Whatever comes behind a system call may never run.
+            if way == Way::Inc || insn.is_syscall() {
+                break;
+            }
+        }
+        best.unwrap_or((block.start, Way::Spill))
+    }
+
+    fn bytes(&self, insn: &Insn) -> &'a [u8] {
+        &self.elf.bytes_at(insn.addr())[..insn.len() as usize]
+    }
+
+    fn copy(&mut self, insn: &Insn) {
+        let bytes = self.bytes(insn);
+        match insn.tie(bytes) {
+            Tie::Operand { field, target } => self.a.with_distance(bytes, field, Dest::Fixed(target)),
+            _ => self.a.raw(bytes),
+        }
+    }
+
+    /// The last instruction of a block.
+    fn end(&mut self, id: BlockId, block: &Block, insn: &Insn) {
+        let bytes = self.bytes(insn);
+        match insn.tie(bytes) {
+            Tie::Branch(condition, target) => {
+                let to = self.way_out(id, target);
+                self.a.jump(Some(condition), to);
+            }
+            Tie::ShortBranch(target) => {
+                // loop +2; jmp +5; jmp target
+                self.a.raw(&bytes[..bytes.len() - 1]);
+                self.a.raw(&[2, 0xeb, 5]);
+                let to = self.way_out(id, target);
+                self.a.long_jump(to);
+            }
+            // Only where it does not simply go on: see `go_on`.
+            Tie::Jump(_) => {}
+            Tie::Call(target) => self.a.with_distance(&[0xe8, 0, 0, 0, 0], 1, Dest::Entry(target)),
+            _ => match (insn.flow(), self.job.sites.get(&id)) {
+                (InsnFlow::IndirectCall | InsnFlow::IndirectJump, Some(&site)) => {
+                    self.watched(insn, block, site);
+                }
+                (InsnFlow::IndirectJump, None) => self.copy(insn),
+                _ => self.copy(insn),
+            },
+        }
+    }
+
+    /// Where the taken branch at the end of `from` leads: to its counter, if it has one.
+    fn way_out(&mut self, from: BlockId, target: LinkAddr) -> Dest {
+        let to = self.job.cfg.block_starting(target).map_or(Target::Outside(target), Target::Block);
+        let kind = if matches!(to, Target::Block(_)) { ArcKind::Taken } else { ArcKind::TailCall };
+        match self.counters.on_arc.get(&(from, kind)) {
+            None => self.dest(to),
+            Some(&counter) => {
+                let label = self.a.label();
+                self.stubs.push(Stub::Edge { label, counter: Some(counter), to });
+                Dest::Label(label)
+            }
+        }
+    }
+
+    fn dest(&self, to: Target) -> Dest {
+        match to {
+            Target::Block(id) => match self.heads.get(&id) {
+                Some(&label) => Dest::Label(label),
+                None => Dest::Block(self.job.cfg.block(id).start),
+            },
+            Target::Outside(at) => Dest::Entry(at),
+            Target::Elsewhere => unreachable!("no fixed place"),
+        }
+    }
+
+    /// What follows a block that does not end in a jump for good, and the jump if what should follow does not.
+    fn go_on(&mut self, id: BlockId, block: &Block, next: Option<BlockId>) {
+        let (target, kind) = match block.end {
+            End::FallThrough | End::Branch | End::Call(_) | End::IndirectCall(_) => {
+                let at = block.end_addr();
+                let edges = self.job.cfg.edges_from(id);
+                let kind = if block.end.is_call() { ArcKind::CallReturn } else { ArcKind::FallThrough };
+                let to = self.job.cfg.block_starting(at).map_or(Target::Outside(at), Target::Block);
+                let goes = |e: &&relive_code::cfg::Edge| {
+                    e.to == to && e.kind != relive_code::cfg::EdgeKind::LandingPad
+                };
+                if edges.iter().find(goes).is_none() {
+                    return;
+                }
+                (to, kind)
+            }
+            End::Jump => match self.job.cfg.edges_from(id).first() {
+                Some(edge) => (edge.to, ArcKind::Jump),
+                None => return,
+            },
+            _ => return,
+        };
+        let counter = self.counters.on_arc.get(&(id, kind)).copied();
+        let again = match target {
+            Target::Block(to) if kind == ArcKind::CallReturn => self.counters.into.get(&(to, kind)).copied(),
+            _ => None,
+        };
+        if let Some(counter) = counter.or(again) {
+            let live = match target {
+                Target::Block(to) => {
+                    self.row(self.job.cfg.block(to).start);
+                    self.liveness.live_in(to)
+                }
+                _ => RegSet::ALL,
+            };
+            self.count(Way::best(live), counter);
+        }
+        match target {
+            Target::Block(to) if Some(to) == next => {}
+            Target::Elsewhere => {}
+            _ => {
+                let to = self.dest(target);
+                self.a.jump(None, to);
+            }
+        }
+    }
+
+    /// An indirect call or jump whose targets are recorded. The register `r11` carries nothing into a
+    /// callee nobody knows.
+    fn watched(&mut self, insn: &Insn, block: &Block, site: u32) {
+        let bytes = self.bytes(insn);
+        let load = load_target(bytes);
+        match insn.tie(bytes) {
+            Tie::Operand { field, target } => {
+                let field = field + load.len() - bytes.len();
+                self.a.with_distance(&load, field, Dest::Fixed(target));
+            }
+            _ => self.a.raw(&load),
+        }
+        let layout = &self.job.layout;
+        let key = keys_offset() + u64::from(site) * 8;
+        let count = slot_offset(layout.sites)
+            + layout.sites_offset()
+            + u64::from(site) * size_of::<Site>() as u64
+            + core::mem::offset_of!(Site, count) as u64;
+        let (miss, back) = (self.a.label(), self.a.label());
+        self.a.with_distance(&[0x65, 0x4c, 0x3b, 0x1d, 0, 0, 0, 0], 4, Dest::Area(key)); // cmp r11, gs:[key]
+        self.a.jump(Some(5), Dest::Label(miss)); // jne
+        self.a.with_distance(&[0x65, 0x48, 0xff, 0x05, 0, 0, 0, 0], 4, Dest::Area(count)); // inc gs:[count]
+        self.a.bind(back);
+        self.stubs.push(Stub::Miss { label: miss, back, site, at: block.last_insn() });
+        let opcode = if insn.flow() == InsnFlow::IndirectCall { 0xd3 } else { 0xe3 };
+        self.a.raw(&[0x41, 0xff, opcode]); // call r11, or jmp r11
+    }
+
+    fn pending_stubs(&mut self) {
+        for stub in std::mem::take(&mut self.stubs) {
+            match stub {
+                Stub::Edge { label, counter, to } => {
+                    let live = match to {
+                        Target::Block(to) => {
+                            self.row(self.job.cfg.block(to).start);
+                            self.liveness.live_in(to)
+                        }
+                        _ => RegSet::ALL,
+                    };
+                    if let Target::Outside(at) = to {
+                        self.row(at);
+                    }
+                    self.a.bind(label);
+                    if let Some(counter) = counter {
+                        self.count(Way::best(live), counter);
+                    }
+                    let to = self.dest(to);
+                    self.a.jump(None, to);
+                }
+                Stub::Miss { label, back, site, at } => {
+                    self.row(at);
+                    let row = self.rows.last().and_then(|&(_, row, _)| row);
+                    self.a.bind(label);
+                    self.a.raw(&[0x68]); // push site
+                    self.a.raw(&site.to_le_bytes());
+                    self.rows.push((self.a.pos(), row, 8));
+                    self.a.with_distance(&[0xe8, 0, 0, 0, 0], 1, Dest::Runtime(Routine::Call));
+                    self.rows.push((self.a.pos(), row, 0));
+                    self.a.jump(None, Dest::Label(back));
+                }
+            }
+        }
+    }
+
+    /// Where computed jumps land: old labels, and cases of copied tables.
+    #[allow(clippy::type_complexity)]
+    fn cases(&mut self) -> (Vec<(LinkAddr, Label)>, Vec<(u32, LinkAddr, Label)>) {
+        let (mut labels, mut cases) = (Vec::new(), Vec::new());
+        for arc in self.job.flow.arcs.iter().filter(|arc| arc.kind == ArcKind::Case) {
+            let Node::Block(to) = arc.to else { continue };
+            let Some(&head) = self.heads.get(&to) else { continue };
+            let at = self.job.cfg.block(to).start;
+            let label = match self.counters.cases.get(&(arc.from, to)) {
+                None => head,
+                Some(&counter) => {
+                    let label = self.a.label();
+                    self.row(at);
+                    self.a.bind(label);
+                    self.count(Way::best(self.liveness.live_in(to)), counter);
+                    self.a.jump(None, Dest::Label(head));
+                    label
+                }
+            };
+            let jump = match arc.from {
+                Node::Block(from) => Some(from),
+                Node::Hub(hub) => self.job.flow.hubs[hub as usize].jumps.first().copied(),
+                Node::Outside => None,
+            };
+            match jump.and_then(|jump| self.job.copies.get(&jump)) {
+                Some(&copy) => cases.push((copy, at, label)),
+                None => labels.push((at, label)),
+            }
+        }
+        (labels, cases)
+    }
+
+    /// Calls from code that does not know of this copy come through a gate, which sees to it that the
+    /// thread has an area to count in.
+    fn gates(&mut self, entries: &[(LinkAddr, Label)]) -> Vec<(LinkAddr, Label)> {
+        let mut gates = Vec::new();
+        for &(at, entry) in entries {
+            let (gate, slow) = (self.a.label(), self.a.label());
+            self.entry_row();
+            self.a.bind(gate);
+            self.a.raw(&[0x4c, 0x89, 0x5c, 0x24, 0xf8]); // mov [rsp - 8], r11
+            self.a.raw(&[0x64, 0x4c, 0x8b, 0x1c, 0x25, 0, 0, 0, 0]); // mov r11, fs:[0]
+            self.a.with_distance(&[0x65, 0x4c, 0x3b, 0x1d, 0, 0, 0, 0], 4, Dest::Area(0)); // cmp r11, gs:[owner]
+            self.a.raw(&[0x4c, 0x8b, 0x5c, 0x24, 0xf8]); // mov r11, [rsp - 8]
+            self.a.jump(Some(5), Dest::Label(slow)); // jne
+            self.a.jump(None, Dest::Label(entry));
+            self.a.bind(slow);
+            self.a.with_distance(&[0xe8, 0, 0, 0, 0], 1, Dest::Runtime(Routine::Enter));
+            self.a.jump(None, Dest::Label(entry));
+            gates.push((at, gate));
+        }
+        gates
+    }
+
+    /// Ends a stretch of the block that may throw. Each block lands by a way of its own, so that it can be
+    /// counted.
+    fn close_throw(&mut self, id: BlockId, thrown: Option<(Pos, Throw)>) {
+        let Some((from, throw)) = thrown else { return };
+        let to = self.a.pos();
+        let pad = throw.pad.and_then(|at| self.job.cfg.block_starting(at)).map(|pad| {
+            let counter = self.counters.on_arc.get(&(id, ArcKind::LandingPad)).copied();
+            match (counter, self.heads.get(&pad)) {
+                (None, Some(&head)) => head,
+                _ => {
+                    let label = self.a.label();
+                    self.stubs.push(Stub::Edge { label, counter, to: Target::Block(pad) });
+                    label
+                }
+            }
+        });
+        self.throws.push((from, to, pad, throw.action));
+    }
+}
+
+/// `mov r11, target` for `call target` or `jmp target`, whose opcode is `ff` with any operand.
+fn load_target(bytes: &[u8]) -> Vec<u8> {
+    let opcode = bytes.iter().position(|&b| b == 0xff).unwrap_or(0);
+    let (prefixes, operand) = (&bytes[..opcode], &bytes[opcode + 1..]);
+    let (rex, prefixes) = match prefixes.split_last() {
+        Some((&rex, rest)) if rex & 0xf0 == 0x40 => (rex, rest),
+        _ => (0x40, prefixes),
+    };
+    // `notrack` and `bnd` mean nothing for a load; a segment does.
+    let mut load: Vec<u8> = prefixes.iter().copied().filter(|b| matches!(b, 0x64 | 0x65 | 0x67)).collect();
+    load.extend([rex & 0x43 | 0x4c, 0x8b, operand[0] & 0xc7 | 3 << 3]);
+    load.extend(&operand[1..]);
+    load
+}
+
+#[cfg(test)]
+mod tests {
+    use super::load_target;
+    use relive_code::addr::LinkAddr;
+    use relive_code::isa::{Insn, Syntax};
+
+    #[test]
+    fn targets_are_loaded() {
+        for (call, load) in [
+            (&[0xff, 0xd0][..], "mov r11, rax"),
+            (&[0x41, 0xff, 0xd3], "mov r11, r11"),
+            (&[0xff, 0x50, 0x18], "mov r11, [rax+0x18]"),
+            (&[0x41, 0xff, 0x54, 0xc4, 8], "mov r11, [r12+rax*8+8]"),
+            (&[0x3e, 0xff, 0xe0], "mov r11, rax"),
+            (&[0x64, 0xff, 0x14, 0x25, 8, 0, 0, 0], "mov r11, fs:[8]"),
+        ] {
+            let bytes = load_target(call);
+            let insn = Insn::decode(&bytes, LinkAddr(0)).expect("valid");
+            assert_eq!(insn.len() as usize, bytes.len());
+            assert_eq!(insn.text(Syntax::Intel).to_string(), load);
+        }
+    }
+}
