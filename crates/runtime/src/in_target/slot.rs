@@ -1,0 +1,118 @@
+//! A part of the profile for one thread.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use relive_abi::PAGE;
+use relive_abi::rprof::SlotHeader;
+
+use super::facts::Facts;
+use super::state::{SLOTS_MAX, State};
+use super::syscall::{self, EACCES, EAGAIN, EFBIG, EINTR, EIO, ENOSYS, EOPNOTSUPP, Errno};
+
+/// Takes the first slot that nobody uses, and sees to it that the file has all its blocks. Returns its
+/// offset in the file. `own` says whether the open file is shared with no other process.
+pub(crate) fn claim(facts: &Facts, state: &mut State, own: bool) -> Result<u64, Errno> {
+    let wiped = state.wiped().ok_or(EIO)?;
+    let fd = state.descriptor;
+    for slot in 0..SLOTS_MAX {
+        if wiped.holds(slot) {
+            continue;
+        }
+        let at = facts.header().slots_offset + u64::from(slot) * facts.slot_len();
+        match syscall::lock_byte(fd, at, true) {
+            Ok(()) => {}
+            Err(EAGAIN | EACCES) => continue,
+            Err(error) => return Err(error),
+        }
+        if let Err(error) = reserve(fd, at, facts.slot_len()) {
+            if own {
+                let _ = syscall::lock_byte(fd, at, false);
+            }
+            return Err(error);
+        }
+        if !own && !take_by_name(fd, at) {
+            continue;
+        }
+        wiped.hold(slot);
+        return Ok(at);
+    }
+    Err(EAGAIN)
+}
+
+/// Allocates the blocks of a part of the file: a page without one would be the program's death if the disk
+/// were full when it counts there.
+fn reserve(fd: i32, at: u64, len: u64) -> Result<(), Errno> {
+    if at + len > syscall::limit(syscall::RLIMIT_FSIZE) {
+        return Err(EFBIG);
+    }
+    loop {
+        match syscall::fallocate(fd, at, len) {
+            Err(EINTR) => {}
+            Err(EOPNOTSUPP | ENOSYS) => return write_over(fd, at, len),
+            other => return other,
+        }
+    }
+}
+
+/// The same where the file system has no such call: writes what is there.
+fn write_over(fd: i32, at: u64, len: u64) -> Result<(), Errno> {
+    let mut page = at;
+    while page < at + len {
+        let mut word = [0u8; 8];
+        syscall::pread(fd, &mut word, page)?;
+        if syscall::pwrite(fd, &word, page)? != word.len() {
+            return Err(EIO);
+        }
+        page += PAGE;
+    }
+    // The file must reach to the end of the last page.
+    let mut word = [0u8; 8];
+    syscall::pread(fd, &mut word, at + len - 8)?;
+    syscall::pwrite(fd, &word, at + len - 8).map(drop)
+}
+
+/// Who owns a slot: process and thread.
+pub(crate) fn owner(pid: u32, tid: u32) -> u64 {
+    u64::from(pid) | u64::from(tid) << 32
+}
+
+/// Takes a slot where the lock does not tell this process from its parent.
+fn take_by_name(fd: i32, at: u64) -> bool {
+    // SAFETY: a new mapping replaces nothing.
+    let mapped = unsafe { syscall::mmap(0, PAGE, syscall::PROT_RW, syscall::MAP_SHARED, fd, at) };
+    let Ok(page) = mapped else { return false };
+    // SAFETY: the owner is the first word of the slot.
+    let word = unsafe { &*(page as *const AtomicU64) };
+    let before = word.load(Ordering::Acquire);
+    let pid = syscall::getpid();
+    let free = before == 0 || before as u32 == pid || !syscall::process_exists(before as u32);
+    let mine = owner(pid, syscall::gettid());
+    let taken = free && word.compare_exchange(before, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    // SAFETY: mapped above and not used below.
+    unsafe { syscall::munmap(page, PAGE) };
+    taken
+}
+
+/// Says in the slot who counts there now.
+pub(crate) fn sign(slot: u64, state: &mut State, tid: u32) {
+    // SAFETY: a mapped slot of ours begins with its header.
+    let header = unsafe { &mut *(slot as *mut SlotHeader) };
+    header.owner = owner(syscall::getpid(), tid);
+    let (seconds, _) = syscall::now();
+    if header.first_run == 0 {
+        header.first_run = seconds;
+    }
+    header.last_run = seconds;
+    if let Some(wiped) = state.wiped() {
+        if wiped.counted == 0 {
+            wiped.counted = 1;
+            header.runs += 1;
+        }
+    }
+}
+
+/// Notes in a slot that something is missing.
+pub(crate) fn mark_lost(slot: u64, what: u32) {
+    // SAFETY: a mapped slot of ours begins with its header.
+    unsafe { (*(slot as *mut SlotHeader)).lost |= what };
+}
