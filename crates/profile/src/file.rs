@@ -44,7 +44,10 @@ pub fn describe(module: &Module) -> Vec<u8> {
 
 fn describe_all<'m>(modules: impl IntoIterator<Item = (&'m Module, Vec<u8>)>) -> Vec<u8> {
     let description = proto::Description {
-        modules: modules.into_iter().map(|(module, code)| columns::encode(module, code)).collect(),
+        modules: modules
+            .into_iter()
+            .map(|(module, code)| columns::encode(module, code).encode_to_vec())
+            .collect(),
         producer: concat!("relive ", env!("CARGO_PKG_VERSION")).to_string(),
     };
     compress(&description.encode_to_vec())
@@ -57,7 +60,7 @@ fn compress(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The start of a profile up to the first slot: what a rewritten program writes before it counts.
-/// [`Module::checksum`] need not be set.
+/// [`Module::checksum`] need not be set; [`Module::build_id`] must not be empty.
 #[must_use]
 pub fn file_image(module: &Module) -> Vec<u8> {
     write_modules(std::slice::from_ref(module))
@@ -126,12 +129,7 @@ pub fn read_from(file: &mut (impl Read + Seek)) -> Result<Profile, ProfileError>
     let place = |i: usize| format!("module {i} of the description");
     let mut modules = Vec::new();
     for (i, message) in description.modules.into_iter().enumerate() {
-        let checksum = fnv1a(&message.code);
-        let mut module =
-            columns::decode(message).map_err(|damage| ProfileError::damaged(place(i), damage))?;
-        module.checksum = checksum;
-        check_layout(&module).map_err(|damage| ProfileError::damaged(place(i), damage))?;
-        modules.push(module);
+        modules.push(read_module(&message).map_err(|damage| ProfileError::damaged(place(i), damage))?);
     }
     match &mut *modules {
         [module] => {
@@ -152,6 +150,15 @@ pub fn read_from(file: &mut (impl Read + Seek)) -> Result<Profile, ProfileError>
         })?;
     }
     Ok(Profile { modules })
+}
+
+fn read_module(message: &[u8]) -> Result<Module, Damage> {
+    let message = proto::Module::decode(message)?;
+    let checksum = fnv1a(&message.code);
+    let mut module = columns::decode(message)?;
+    module.checksum = checksum;
+    check_module(&module)?;
+    Ok(module)
 }
 
 fn read_description(
@@ -179,7 +186,10 @@ fn read_description(
     proto::Description::decode(&*bytes).map_err(|error| damaged(error.into()))
 }
 
-fn check_layout(module: &Module) -> Result<(), Damage> {
+fn check_module(module: &Module) -> Result<(), Damage> {
+    if module.build_id.is_empty() {
+        return Err("it has no build-id".into());
+    }
     let items: usize = module.functions.iter().map(|f| f.blocks.len() + f.edges.len()).sum();
     if u64::from(module.layout.counters) > 2 * items as u64 + SPARE_COUNTERS {
         return Err(format!("{} counters for {items} blocks and edges", module.layout.counters).into());

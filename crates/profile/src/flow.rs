@@ -8,7 +8,7 @@
 //! Arithmetic wraps around: sums of profiles are then the same in whatever order they are formed, and
 //! a count that comes out below zero, in a profile that does not add up, is still told apart.
 
-use crate::model::{Count, Edge, Function, Mode, Module, Node, State};
+use crate::model::{Count, Counter, Edge, Function, Mode, Module, Node, State};
 use rayon::prelude::*;
 
 /// Where a profile does not add up.
@@ -66,14 +66,16 @@ pub fn recover(module: &mut Module) -> Result<(), (usize, Undetermined)> {
 /// If `mode` is [`Mode::Edges`] and counters do not determine the counts of all edges of a measured
 /// function.
 pub fn recover_function(function: &mut Function, counters: &[u64], mode: Mode) -> Result<(), Undetermined> {
-    let measured = |counter: crate::model::Counter| {
-        Count::measured(counters.get(counter.index() as usize).copied().unwrap_or(0))
+    let counts_at_all = !function.state.is_not_measured();
+    let measured = |counter: Counter| {
+        let raw = counters.get(counter.index() as usize).copied().unwrap_or(0);
+        counts_at_all.then_some(Count::measured(raw))
     };
     for block in &mut function.blocks {
-        block.count = block.counter.map(measured);
+        block.count = block.counter.and_then(measured);
     }
     for edge in &mut function.edges {
-        edge.count = edge.counter.map(measured);
+        edge.count = edge.counter.and_then(measured);
     }
     if function.state != State::Measured {
         return Ok(());

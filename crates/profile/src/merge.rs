@@ -205,6 +205,8 @@ fn add_counts(a: Module, b: Module) -> Module {
 }
 
 fn without_counters(mut module: Module) -> Module {
+    // Counters may have been added up since; each of their profiles could be solved, so the sum can.
+    let _ = flow::recover(&mut module);
     module.counters = Vec::new();
     module.layout = SlotLayout { sites: module.layout.sites, ..SlotLayout::default() };
     for function in &mut module.functions {

@@ -9,9 +9,9 @@ use prost::Message;
 /// The whole description.
 #[derive(Clone, PartialEq, Message)]
 pub struct Description {
-    /// Modules.
-    #[prost(message, repeated, tag = "1")]
-    pub modules: Vec<Module>,
+    /// [`Module`]s, decoded one by one, so that many empty ones cost nothing.
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub modules: Vec<Vec<u8>>,
     /// Which tool wrote it, for people.
     #[prost(string, tag = "2")]
     pub producer: String,
