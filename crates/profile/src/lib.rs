@@ -1,0 +1,25 @@
+//! Profiles: what was counted, on which code, and how much of it is measured or derived.
+//!
+//! A [`model::Profile`] stands alone: beside the counts it holds the shape of the code they belong to, so
+//! it can be read, and matched to another build, when the binary is long gone. The file is described in
+//! `docs/profile-format.md`.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`model`] | functions, blocks, edges, loops, calls, and their counts |
+//! | [`flow`] | what was not counted, from what was |
+//! | [`file`](mod@file) | reads and writes `.rprof` |
+//! | [`merge`](mod@merge) | adds profiles up |
+//! | [`proto`] | the messages in the file, as `docs/profile.proto` has them |
+
+mod columns;
+pub mod error;
+pub mod file;
+pub mod flow;
+mod header;
+pub mod merge;
+pub mod model;
+pub mod proto;
+mod slots;
+
+pub use error::{Damage, ProfileError};

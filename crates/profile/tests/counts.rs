@@ -1,0 +1,209 @@
+//! Counts that were hidden are found again; files and sums keep them.
+
+mod support;
+
+use proptest::prelude::*;
+use relive_profile::file;
+use relive_profile::flow::{self, Inconsistency};
+use relive_profile::merge::merge;
+use relive_profile::model::{Count, Mode, Module, Origin, Profile, State};
+use support::{Dice, Taken, block_count, measured, plan_blocks, plan_edges, program};
+
+fn assert_counts(module: &Module, taken: &Taken) {
+    for (function, taken) in module.functions.iter().zip(taken) {
+        for (edge, &count) in function.edges.iter().zip(taken) {
+            let found = edge.count.expect("all edges are known");
+            assert_eq!(found.value(), count);
+            if module.layout.counters > 0 {
+                assert_eq!(found.origin == Origin::Measured, edge.counter.is_some());
+            }
+        }
+        for (block, i) in function.blocks.iter().zip(0..) {
+            assert_eq!(block.count.map(Count::value), Some(block_count(function, taken, i)));
+        }
+        assert_eq!(function.entries().map(Count::value), Some(taken[0]));
+        assert_eq!(flow::check(function), []);
+    }
+}
+
+fn read_one(bytes: &[u8]) -> Module {
+    let mut profile = file::read(bytes).expect("readable");
+    assert_eq!(profile.modules.len(), 1);
+    profile.modules.remove(0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn hidden_edges_are_found(seed: u64, functions in 1u64..6, runs in 0usize..4) {
+        let mut dice = Dice(seed);
+        let mut module = program(&mut dice, functions);
+        plan_edges(&mut dice, &mut module);
+        let (bytes, taken) = measured(&mut dice, &module, runs);
+        let read = read_one(&bytes);
+        prop_assert_eq!(read.checksum, module.checksum);
+        prop_assert_eq!(read.runs, runs as u64);
+        assert_counts(&read, &taken);
+    }
+
+    #[test]
+    fn block_counters_tell_what_they_can(seed: u64, functions in 1u64..6) {
+        let mut dice = Dice(seed);
+        let mut module = program(&mut dice, functions);
+        plan_blocks(&mut module);
+        let (bytes, taken) = measured(&mut dice, &module, 2);
+        let read = read_one(&bytes);
+        for (function, taken) in read.functions.iter().zip(&taken) {
+            for (block, i) in function.blocks.iter().zip(0..) {
+                prop_assert_eq!(block.count, Some(Count::measured(block_count(function, taken, i))));
+            }
+            for (edge, &count) in function.edges.iter().zip(taken) {
+                prop_assert_eq!(edge.count.map_or(count, Count::value), count);
+            }
+            prop_assert_eq!(flow::check(function), vec![]);
+        }
+    }
+
+    #[test]
+    fn files_keep_everything(seed: u64, functions in 0u64..6, runs in 0usize..4) {
+        let mut dice = Dice(seed);
+        let mut module = program(&mut dice, functions.max(1));
+        if functions == 0 {
+            module.functions.clear();
+            module.sites.clear();
+        }
+        plan_edges(&mut dice, &mut module);
+        let (bytes, taken) = if functions == 0 { (file::file_image(&module), vec![]) } else { measured(&mut dice, &module, runs) };
+        let read = file::read(&bytes).expect("readable");
+        let written = file::write(&read);
+        let again = file::read(&written).expect("readable");
+        prop_assert_eq!(&read, &again);
+        assert_counts(&again.modules[0], &taken);
+        // And a program goes on counting in it.
+        if module.layout.counters > 0 {
+            let slot = support::Slot::of_run(&mut dice, &module, &taken).bytes(&module.layout);
+            let more = read_one(&[written, slot].concat());
+            prop_assert_eq!(more.runs, read.modules[0].runs + 1);
+            let twice: Taken = taken.iter().map(|f| f.iter().map(|count| count * 2).collect()).collect();
+            assert_counts(&more, &twice);
+        }
+    }
+
+    #[test]
+    fn sums_do_not_depend_on_order(seed: u64, functions in 1u64..4) {
+        let mut dice = Dice(seed);
+        let profiles = family(&mut dice, functions);
+        let pick = |dice: &mut Dice| profiles[dice.roll(profiles.len() as u64) as usize].clone();
+        let (a, b, c) = (pick(&mut dice), pick(&mut dice), pick(&mut dice));
+        let left = merge([merge([a.clone(), b.clone()]), c.clone()]);
+        let right = merge([a.clone(), merge([b.clone(), c.clone()])]);
+        let turned = merge([c, b, a]);
+        for other in [right, turned] {
+            for (a, b) in canonical(&left).modules.iter().zip(&canonical(&other).modules) {
+                prop_assert_eq!(a, b);
+            }
+            prop_assert!(file::write(&left) == file::write(&other));
+        }
+    }
+
+    #[test]
+    fn sums_are_sums(seed: u64, functions in 1u64..5) {
+        let mut dice = Dice(seed);
+        let base = program(&mut dice, functions);
+        let mut parts = Vec::new();
+        let mut sum: Taken = base.functions.iter().map(|f| vec![0; f.edges.len()]).collect();
+        for _ in 0..3 {
+            let mut module = base.clone();
+            plan_edges(&mut dice, &mut module);
+            let (bytes, taken) = measured(&mut dice, &module, 2);
+            parts.push(file::read(&bytes).expect("readable"));
+            for (sum, more) in sum.iter_mut().flatten().zip(taken.iter().flatten()) {
+                *sum += more;
+            }
+        }
+        let merged = merge(parts);
+        prop_assert_eq!(merged.modules.len(), 1);
+        prop_assert_eq!(merged.modules[0].runs, 6);
+        assert_counts(&merged.modules[0], &sum);
+    }
+}
+
+/// The same with texts numbered as a file numbers them.
+fn canonical(profile: &Profile) -> Profile {
+    file::read(&file::write(profile)).expect("readable")
+}
+
+/// Profiles of one program and of others, of equal and of different plans, modes and states.
+fn family(dice: &mut Dice, functions: u64) -> Vec<Profile> {
+    let base = program(dice, functions);
+    let other = program(dice, functions);
+    let mut plans = Vec::new();
+    for base in [&base, &base, &other] {
+        let mut module = base.clone();
+        plan_edges(dice, &mut module);
+        plans.push(module);
+    }
+    let mut blocks = base.clone();
+    plan_blocks(&mut blocks);
+    plans.push(blocks);
+    let mut partly = base.clone();
+    let reason = partly.texts.intern("too strange");
+    partly.functions[0].state = State::NotMeasured { reason };
+    plan_edges(dice, &mut partly);
+    plans.push(partly);
+    let mut renamed = base;
+    renamed.functions[0].name = renamed.texts.intern("another name");
+    renamed.functions[0].approximate = Some(renamed.texts.intern("returns twice"));
+    plan_edges(dice, &mut renamed);
+    plans.push(renamed);
+    plans
+        .iter()
+        .flat_map(|module| [measured(dice, module, 1).0, measured(dice, module, 2).0])
+        .map(|bytes| file::read(&bytes).expect("readable"))
+        .collect()
+}
+
+#[test]
+fn unknown_cycles_are_an_error() {
+    let mut dice = Dice(1);
+    let mut module = program(&mut dice, 1);
+    plan_edges(&mut dice, &mut module);
+    for edge in &mut module.functions[0].edges {
+        edge.counter = None;
+    }
+    let error = file::read(&file::file_image(&module)).expect_err("undetermined");
+    assert!(error.to_string().contains("function_0"), "{error}");
+}
+
+#[test]
+fn what_does_not_add_up_is_told() {
+    let mut dice = Dice(4);
+    let mut module = program(&mut dice, 1);
+    plan_edges(&mut dice, &mut module);
+    let (bytes, _) = measured(&mut dice, &module, 1);
+    let mut read = read_one(&bytes);
+    let function = &mut read.functions[0];
+    let edge = &mut function.edges[1];
+    edge.count = Some(Count::derived(u64::MAX - 2));
+    let found = flow::check(function);
+    assert!(found.contains(&Inconsistency::Negative { edge: 1, count: -3 }), "{found:?}");
+    assert!(found.iter().any(|found| matches!(found, Inconsistency::Imbalance { .. })), "{found:?}");
+    assert_eq!(function.edges[1].count.map(Count::value), Some(0));
+}
+
+#[test]
+fn other_modes_stay_apart() {
+    let mut dice = Dice(2);
+    let base = program(&mut dice, 2);
+    let (mut edges, mut blocks) = (base.clone(), base);
+    plan_edges(&mut dice, &mut edges);
+    plan_blocks(&mut blocks);
+    let profiles = [&edges, &blocks].map(|module| {
+        let (bytes, _) = measured(&mut dice, module, 1);
+        file::read(&bytes).expect("readable")
+    });
+    let merged = merge(profiles);
+    assert_eq!(merged.modules.iter().map(|m| m.mode).collect::<Vec<_>>(), [Mode::Blocks, Mode::Edges]);
+    assert_eq!(file::read(&file::write(&merged)).expect("readable").modules.len(), 2);
+}
