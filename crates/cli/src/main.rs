@@ -2,6 +2,7 @@
 
 mod args;
 mod inspect;
+mod instrument;
 mod output;
 mod picture;
 
@@ -12,6 +13,7 @@ fn main() -> ExitCode {
     let args = args::Cli::parse();
     let result = match args.command {
         args::Command::Inspect(args) => inspect::run(&args),
+        args::Command::Instrument(args) => instrument::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,6 +3,7 @@
 //!
 //! Nothing here knows how a counter is implemented; [`placement::Plan`] is for a backend to carry out.
 
+pub mod describe;
 pub mod frequency;
 pub mod graph;
 pub mod placement;

@@ -109,7 +109,7 @@ fn needs_statistics(args: &Inspect) -> bool {
 }
 
 /// Adds what to do to what is wrong.
-fn with_remedy(error: anyhow::Error) -> anyhow::Error {
+pub(crate) fn with_remedy(error: anyhow::Error) -> anyhow::Error {
     use relive_image::error::ImageError;
     use relive_image::loader::LoadError;
     let remedy = match (error.downcast_ref::<ImageError>(), error.downcast_ref::<LoadError>()) {

@@ -1,0 +1,304 @@
+//! Describes a measured module for its profile: the code, and what each counter means.
+
+use crate::graph::{Arc, ArcKind, Flow, Node};
+use crate::placement::Plan;
+use rayon::prelude::*;
+use relive_abi::rprof::SlotLayout;
+use relive_code::addr::LinkAddr;
+use relive_code::cfg::{BlockId, Cfg, End};
+use relive_code::dominators::DominatorTree;
+use relive_code::isa::Tie;
+use relive_code::loops::LoopForest;
+use relive_image::image::Image;
+use relive_image::lines::Lines;
+use relive_image::program::{Function, FunctionId, Program};
+use relive_profile::model as profile;
+use relive_profile::model::{CalledBy, Callee, Counter, EdgeKind, SiteId, State, Texts};
+use std::collections::HashMap;
+
+/// How a function is measured.
+pub struct Measured {
+    /// Its flow.
+    pub flow: Flow,
+    /// What is counted.
+    pub plan: Plan,
+    /// The number of its first counter.
+    pub first_counter: u32,
+    /// Its indirect call sites.
+    pub sites: HashMap<BlockId, u32>,
+}
+
+/// What becomes of a function.
+pub enum Fate {
+    /// It is measured.
+    Measured(Box<Measured>),
+    /// It stays as it is, and why.
+    Left(String),
+}
+
+/// What is asked of a description.
+pub struct Subject<'a, 'd> {
+    /// What the file says.
+    pub image: &'a Image<'d>,
+    /// What follows.
+    pub program: &'a Program<'d>,
+    /// Source lines.
+    pub lines: &'a Lines<'d>,
+    /// By function.
+    pub fates: &'a [Fate],
+    /// What a slot holds.
+    pub layout: SlotLayout,
+    /// The block of each indirect call site.
+    pub sites: &'a [(FunctionId, BlockId)],
+    /// Where the file is.
+    pub path: &'a str,
+    /// What is counted.
+    pub mode: profile::Mode,
+}
+
+/// Describes the module.
+#[must_use]
+pub fn describe(subject: &Subject<'_, '_>) -> profile::Module {
+    let mut module = profile::Module {
+        path: subject.path.to_string(),
+        build_id: build_id(subject.image),
+        mode: subject.mode,
+        layout: subject.layout,
+        ..profile::Module::default()
+    };
+    let numbered: Vec<_> = subject.program.functions.iter().zip(subject.fates).collect();
+    // What needs the code itself is done in parallel; names are collected behind it.
+    let mut described: Vec<Described> =
+        numbered.par_iter().map(|(function, fate)| function_of(subject, function, fate)).collect();
+    let mut files: HashMap<&str, u32> = HashMap::new();
+    for ((function, fate), described) in numbered.iter().zip(&mut described) {
+        let texts = &mut module.texts;
+        let name = texts.intern(&function.name());
+        let state = match fate {
+            Fate::Measured(_) => State::Measured,
+            Fate::Left(reason) => State::NotMeasured { reason: texts.intern(reason) },
+        };
+        let mut out = profile::Function::new(name, function.entry.0, function.size(), state);
+        let pieces = function.cfg.pieces.iter();
+        out.pieces = pieces.map(|p| profile::Piece { start: p.start.0, len: p.len() }).collect();
+        out.blocks = std::mem::take(&mut described.blocks);
+        out.edges = std::mem::take(&mut described.edges);
+        out.loops = std::mem::take(&mut described.loops);
+        if let Fate::Measured(measured) = fate {
+            out.hubs = measured.flow.hubs.len() as u32;
+            out.approximate = measured.flow.approximate.map(|why| texts.intern(why));
+        }
+        for (by, called) in described.calls.drain(..) {
+            let callee = callee(subject, called, texts);
+            out.calls.push(profile::Call { by, callee });
+        }
+        for &(block, file, line) in &described.lines {
+            let next = files.len() as u32;
+            let number = *files.entry(file).or_insert(next);
+            out.blocks[block].line = Some(profile::Line::new(number, line));
+        }
+        for a_loop in &mut out.loops {
+            a_loop.line = out.blocks[a_loop.header as usize].line;
+        }
+        module.functions.push(out);
+    }
+    module.files = vec![String::new(); files.len()];
+    for (file, number) in files {
+        module.files[number as usize] = file.to_string();
+    }
+    module.sites = subject
+        .sites
+        .iter()
+        .map(|&(function, block)| profile::CallSite {
+            function: function.0,
+            block: block.0,
+            address: subject.program.function(function).cfg.block(block).last_insn().0,
+            targets: Vec::new(),
+        })
+        .collect();
+    module.checksum = relive_profile::file::checksum(&module);
+    module
+}
+
+/// A function without names.
+struct Described<'l> {
+    blocks: Vec<profile::Block>,
+    edges: Vec<profile::Edge>,
+    loops: Vec<profile::Loop>,
+    calls: Vec<(CalledBy, Called)>,
+    /// Block, file, line.
+    lines: Vec<(usize, &'l str, u32)>,
+}
+
+enum Called {
+    To(LinkAddr),
+    Through(LinkAddr),
+    Indirect(Option<u32>),
+}
+
+fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: &Fate) -> Described<'l> {
+    let cfg = &function.cfg;
+    let mut out =
+        Described { blocks: blocks(subject, cfg), edges: Vec::new(), loops: loops(cfg), calls: Vec::new(), lines: Vec::new() };
+    for (id, block) in cfg.numbered_blocks() {
+        if let Some(location) = subject.lines.at(block.start)
+        {
+            out.lines.push((id.index(), location.file, location.line));
+        }
+    }
+    let Fate::Measured(measured) = fate else { return out };
+    let counter = |number: Option<u32>| number.map(|n| Counter::new(measured.first_counter + n));
+    for (block, number) in out.blocks.iter_mut().zip(&measured.plan.blocks) {
+        block.counter = counter(*number);
+    }
+    for (arc, number) in measured.flow.arcs.iter().zip(&measured.plan.arcs) {
+        out.edges.push(profile::Edge {
+            from: node(arc.from),
+            to: node(arc.to),
+            counter: counter(*number),
+            kind: kind(arc.kind),
+            count: None,
+        });
+    }
+    for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached) {
+        let called = match block.end {
+            End::Call(to) => Called::To(to),
+            End::IndirectCall(Some(slot)) if !measured.sites.contains_key(&id) => Called::Through(slot),
+            End::IndirectCall(_) => Called::Indirect(measured.sites.get(&id).copied()),
+            _ => continue,
+        };
+        out.calls.push((CalledBy::Block(id.0), called));
+    }
+    for (i, arc) in measured.flow.arcs.iter().enumerate() {
+        let leaves = matches!(arc, Arc { kind: ArcKind::TailCall | ArcKind::FallThrough | ArcKind::Taken, to: Node::Outside, .. });
+        if !leaves {
+            continue;
+        }
+        let called = match (arc.outside, arc.from) {
+            (Some(to), _) => Called::To(to),
+            (None, Node::Block(from)) => {
+                let slot = cfg.block(from).insns(&subject.image.elf).last().and_then(|i| i.fixed_memory_operand());
+                match (measured.sites.get(&from), slot) {
+                    (None, Some(slot)) => Called::Through(slot),
+                    (site, _) => Called::Indirect(site.copied()),
+                }
+            }
+            (None, _) => Called::Indirect(None),
+        };
+        out.calls.push((CalledBy::Edge(i as u32), called));
+    }
+    out
+}
+
+fn callee(subject: &Subject<'_, '_>, called: Called, texts: &mut Texts) -> Callee {
+    match called {
+        Called::To(at) => match (subject.image.stub_holding(at), subject.program.function_holding(at)) {
+            (Some(stub), _) => match subject.image.stub_name(stub) {
+                Some(name) => Callee::Import { name: texts.intern(&name) },
+                None => Callee::Indirect { site: None },
+            },
+            (None, Some(id)) => {
+                let name = texts.intern(&subject.program.function(id).name());
+                Callee::Direct { address: at.0, name }
+            }
+            (None, None) => Callee::Direct { address: at.0, name: texts.intern(&format!("fn_{:x}", at.0)) },
+        },
+        Called::Through(slot) => match subject.image.import_at(slot) {
+            Some(name) => Callee::Import { name: texts.intern(name) },
+            None => Callee::Indirect { site: None },
+        },
+        Called::Indirect(site) => Callee::Indirect { site: site.map(SiteId::new) },
+    }
+}
+
+fn blocks(subject: &Subject<'_, '_>, cfg: &Cfg) -> Vec<profile::Block> {
+    let blocks = cfg.numbered_blocks().map(|(id, block)| profile::Block {
+        address: block.start.0,
+        hash: hash(subject, block),
+        size: block.len,
+        insns: block.insns,
+        line: None,
+        is_entry: cfg.entries.contains(&id),
+        is_landing_pad: cfg.landing_pads.contains(&id),
+        counter: None,
+        count: None,
+    });
+    blocks.collect()
+}
+
+/// A hash of the block's instructions without the distances in them, which change whenever code moves.
+fn hash(subject: &Subject<'_, '_>, block: &relive_code::cfg::Block) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut add = |bytes: &[u8]| {
+        for &byte in bytes {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    };
+    for insn in block.insns(&subject.image.elf) {
+        let bytes = &subject.image.elf.bytes_at(insn.addr())[..insn.len() as usize];
+        match insn.tie(bytes) {
+            Tie::Free | Tie::Fixed => add(bytes),
+            Tie::Operand { field, .. } => {
+                add(&bytes[..field]);
+                add(&bytes[field + 4..]);
+            }
+            // The condition without the length of the jump.
+            Tie::Branch(condition, _) => add(&[0x70 | condition]),
+            Tie::Jump(_) => add(&[0xe9]),
+            Tie::Call(_) => add(&[0xe8]),
+            Tie::ShortBranch(_) => add(&bytes[..bytes.len() - 1]),
+        }
+    }
+    hash
+}
+
+fn loops(cfg: &Cfg) -> Vec<profile::Loop> {
+    let graph = cfg.graph();
+    let tree = DominatorTree::new(&graph, &cfg.roots());
+    let forest = LoopForest::new(&graph, &tree);
+    let loops = forest.ids().zip(forest.loops()).map(|(id, a_loop)| profile::Loop {
+        header: a_loop.header,
+        parent: a_loop.parent.map(|parent| parent.0),
+        depth: a_loop.depth,
+        line: None,
+        blocks: forest.blocks_of(id).to_vec(),
+    });
+    loops.collect()
+}
+
+fn node(node: Node) -> profile::Node {
+    match node {
+        Node::Outside => profile::Node::OUTSIDE,
+        Node::Block(block) => profile::Node::block(block.0),
+        Node::Hub(hub) => profile::Node::hub(hub),
+    }
+}
+
+fn kind(kind: ArcKind) -> EdgeKind {
+    match kind {
+        ArcKind::Enter => EdgeKind::Enter,
+        ArcKind::FallThrough => EdgeKind::FallThrough,
+        ArcKind::Taken => EdgeKind::Taken,
+        ArcKind::Jump => EdgeKind::Jump,
+        ArcKind::Case => EdgeKind::Case,
+        ArcKind::CallReturn => EdgeKind::CallReturn,
+        ArcKind::LandingPad => EdgeKind::LandingPad,
+        ArcKind::TailCall => EdgeKind::TailCall,
+        ArcKind::Return => EdgeKind::Return,
+        ArcKind::NoReturn => EdgeKind::NoReturn,
+    }
+}
+
+/// The build-id, or if the file has none a hash of its text.
+fn build_id(image: &Image<'_>) -> Vec<u8> {
+    if let Some(id) = &image.identity.build_id {
+        return id[..id.len().min(32)].to_vec();
+    }
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for range in &image.elf.text {
+        for &byte in image.elf.bytes_in(range.start, range.len()).unwrap_or_default() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    hash.to_le_bytes().to_vec()
+}

@@ -1,0 +1,584 @@
+//! Rewrites a whole module: which functions move, where everything goes, and the new file.
+
+use crate::assembler::{Dest, Fix, Routine};
+use crate::eh_frame::{self, Entry, Writer};
+use crate::elf_file::{self, Changes, NewSection, NewSegment, NewSymbol, Old};
+use crate::emit::{Chunk, Job, emit};
+use crate::runtime::Runtime;
+use crate::select::{Left, Movable, Survey, check, survey};
+use crate::start;
+use object::elf::{PF_R, PF_W, PF_X};
+use rayon::prelude::*;
+use relive_abi::counters::area_len;
+use relive_abi::parameters::{self, Parameters};
+use relive_abi::rprof::SlotLayout;
+use relive_abi::{PAGE, page_up};
+use relive_code::addr::{AddrRange, LinkAddr};
+use relive_code::cfg::{BlockId, End};
+use relive_image::elf::Kind;
+use relive_image::image::Image;
+use relive_image::program::{FunctionId, Program};
+use relive_image::unwind_rows::{Cfa, Row};
+use relive_probe::frequency::Frequencies;
+use relive_probe::describe::{Fate, Measured};
+use relive_probe::graph::Flow;
+use relive_probe::placement::Plan;
+use relive_probe::steady::Steady;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// What to count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Calls of each function.
+    Functions,
+    /// Each block.
+    Blocks,
+    /// Each edge.
+    Edges,
+}
+
+/// What is asked for.
+pub struct Options<'a> {
+    /// What to count.
+    pub mode: Mode,
+    /// Record where indirect calls lead.
+    pub calls: bool,
+    /// Fill the old code of moved functions with traps.
+    pub trap: bool,
+    /// Which functions to measure.
+    pub wanted: &'a (dyn Fn(FunctionId) -> bool + Sync),
+    /// Where the profile goes.
+    pub pattern: &'a str,
+    /// The linked runtime.
+    pub runtime: &'a [u8],
+}
+
+/// What is known before anything is written: enough to describe every counter.
+pub struct Outline {
+    /// By function.
+    pub fates: Vec<Fate>,
+    /// What a slot holds.
+    pub layout: SlotLayout,
+    /// The block of each indirect call site.
+    pub sites: Vec<(FunctionId, BlockId)>,
+}
+
+/// Why a module is not rewritten.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// It walks its own stack by tables that do not know of moved code.
+    #[error("Go programs walk their own stacks and cannot be moved")]
+    Go,
+    /// It uses the segment counters are reached through.
+    #[error("it uses the gs segment itself, in {0}")]
+    UsesGs(String),
+    /// It is the program loader.
+    #[error("it is the program loader, which runs before anything can be set up")]
+    Loader,
+    /// The file is not laid out as it must be.
+    #[error("it cannot be extended: {0}")]
+    File(#[from] elf_file::Unwritable),
+    /// There is no place to start the runtime from.
+    #[error("{0}")]
+    Start(&'static str),
+    /// New code would not be reached by the distances instructions can hold.
+    #[error("it would grow beyond two gigabytes")]
+    TooLarge,
+    /// The runtime is damaged; it is part of this program.
+    #[error("the runtime inside this program is damaged: {0}")]
+    Runtime(String),
+    /// Nothing in it can be measured.
+    #[error("none of its functions can be measured")]
+    Nothing,
+}
+
+/// The new file and what was done.
+pub struct Rewritten {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// Bytes of new code.
+    pub code_bytes: u64,
+    /// Counters by the way they are incremented: see [`crate::counting::Way::price`].
+    pub ways: [u32; 3],
+}
+
+struct Ready {
+    movable: Movable,
+    measured: Measured,
+}
+
+/// A module on its way.
+pub struct Rewriter<'a, 'd> {
+    image: &'a Image<'d>,
+    program: &'a Program<'d>,
+    options: &'a Options<'a>,
+    old: Old<'d>,
+    movables: Vec<Option<Movable>>,
+    /// What was decided.
+    pub outline: Outline,
+}
+
+impl<'a, 'd> Rewriter<'a, 'd> {
+    /// Decides what becomes of each function.
+    ///
+    /// # Errors
+    /// Why the module cannot be rewritten at all.
+    pub fn new(
+        image: &'a Image<'d>,
+        program: &'a Program<'d>,
+        options: &'a Options<'a>,
+    ) -> Result<Self, Refusal> {
+        if image.go.is_some() {
+            return Err(Refusal::Go);
+        }
+        if image.elf.kind == Kind::SharedObject
+            && image.dynamic_symbols.iter().any(|s| s.defined && s.name == "_r_debug")
+        {
+            return Err(Refusal::Loader);
+        }
+        let old = Old::parse(image.elf.data)?;
+        let surveys: Vec<Survey> = program.functions.par_iter().map(|f| survey(image, &f.cfg)).collect();
+        if let Some(i) = surveys.iter().position(|s| s.gs) {
+            return Err(Refusal::UsesGs(program.functions[i].name().into_owned()));
+        }
+        let kernel: Vec<bool> = surveys.iter().map(|s| s.syscall).collect();
+        let steady = Steady::new(image, program, &kernel);
+        let mut decided: Vec<Result<Ready, Left>> = program
+            .functions
+            .par_iter()
+            .enumerate()
+            .map(|(i, function)| {
+                if !(options.wanted)(FunctionId(i as u32)) {
+                    return Err(Left::NotWanted);
+                }
+                let movable = check(image, program, function, &surveys[i], &|_| false)?;
+                let cfg = &function.cfg;
+                let flow = Flow::new(cfg, &steady.calls(cfg), &|_| false);
+                let plan = match options.mode {
+                    Mode::Edges => Plan::edges(cfg, &flow, &Frequencies::estimate(cfg, &flow)),
+                    Mode::Blocks => Plan::blocks(cfg, &flow),
+                    Mode::Functions => Plan::functions(&flow),
+                };
+                let measured = Measured { flow, plan, first_counter: 0, sites: HashMap::new() };
+                Ok(Ready { movable, measured })
+            })
+            .collect();
+        let outline = number(image, program, options, &mut decided);
+        let mut movables = Vec::new();
+        let mut fates = Vec::new();
+        for function in decided {
+            match function {
+                Ok(Ready { movable, measured }) => {
+                    movables.push(Some(movable));
+                    fates.push(Fate::Measured(Box::new(measured)));
+                }
+                Err(left) => {
+                    movables.push(None);
+                    fates.push(Fate::Left(left.to_string()));
+                }
+            }
+        }
+        if movables.iter().all(Option::is_none) {
+            return Err(Refusal::Nothing);
+        }
+        Ok(Self { image, program, options, old, movables, outline: Outline { fates, ..outline } })
+    }
+
+    /// Writes the new file. `profile` is what a run writes to start a new profile.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub fn finish(&self, profile: &[u8]) -> Result<Rewritten, Refusal> {
+        let chunks = self.emit();
+        let runtime = Runtime::parse(self.options.runtime).map_err(|e| Refusal::Runtime(e.to_string()))?;
+        let runtime_facts =
+            Image::parse(runtime.bytes(), None).map_err(|e| Refusal::Runtime(e.to_string()))?;
+
+        // Code, then the runtime, then tables, then the counters.
+        let code_at = self.old.free;
+        let mut at = code_at;
+        let mut places = Vec::with_capacity(chunks.len());
+        for (_, chunk) in &chunks {
+            at = LinkAddr(at.0.next_multiple_of(16));
+            places.push(at);
+            at = at.offset(chunk.code.bytes.len() as u64);
+        }
+        let code_len = at.since(code_at);
+        let runtime_at = LinkAddr(page_up(at.0));
+        let tables_at = runtime_at.offset(runtime.len());
+
+        let mut tables = vec![0; self.old.headers_len(runtime.segments.len() + 3) as usize];
+        let pattern_at = tables_at.offset(tables.len() as u64);
+        tables.extend(self.options.pattern.as_bytes());
+        tables.push(0);
+        tables.resize(tables.len().next_multiple_of(16), 0);
+        let profile_at = tables_at.offset(tables.len() as u64);
+        tables.extend(profile);
+        tables.resize(tables.len().next_multiple_of(8), 0);
+        let lsda_at = tables_at.offset(tables.len() as u64);
+        let lsdas = self.exception_tables(&chunks, &places, &mut tables, tables_at);
+        let lsda_len = tables_at.0 + tables.len() as u64 - lsda_at.0;
+        tables.resize(tables.len().next_multiple_of(8), 0);
+        let frame_at = tables_at.offset(tables.len() as u64);
+        let (frame, index) = self.unwind_section(frame_at, &chunks, &places, &lsdas, &runtime_facts, runtime_at);
+        tables.extend(&frame);
+        tables.resize(tables.len().next_multiple_of(8), 0);
+        let search_at = tables_at.offset(tables.len() as u64);
+        tables.extend(eh_frame::search_table(search_at, frame_at, &index));
+        let area = LinkAddr(page_up(tables_at.0 + tables.len() as u64));
+        let area_len = area_len(&self.outline.layout);
+        if area.0 + area_len - self.image.elf.segments.first().map_or(0, |s| s.range.start.0) > 0x7fff_0000 {
+            return Err(Refusal::TooLarge);
+        }
+
+        let symbol = |name: &str| -> Result<LinkAddr, Refusal> {
+            let at = runtime.symbol(name).ok_or_else(|| Refusal::Runtime(format!("no {name}")))?;
+            Ok(runtime_at.offset(at.0))
+        };
+        let map = Map {
+            entries: collect(&chunks, &places, |c| &c.entries),
+            blocks: collect(&chunks, &places, |c| &c.blocks),
+            area,
+            enter: symbol("relive_enter")?,
+            call: symbol("relive_call")?,
+        };
+        let mut code = vec![0xcc; code_len as usize];
+        for ((_, chunk), &place) in chunks.iter().zip(&places) {
+            let bytes = &mut code[place.since(code_at) as usize..][..chunk.code.bytes.len()];
+            bytes.copy_from_slice(&chunk.code.bytes);
+            for fix in &chunk.code.fixes {
+                map.fix(bytes, fix, place);
+            }
+        }
+
+        let mut changes = Changes { patches: self.patches(&chunks, &places), ..Changes::default() };
+        let parameters_at = symbol("relive_parameters")?;
+        let is_library = self.image.elf.kind == Kind::SharedObject;
+        let start = if is_library { symbol("relive_init")? } else { symbol("relive_start")? };
+        let next = start::hook(self.image, start, &mut changes).map_err(Refusal::Start)?;
+        let parameters = Parameters {
+            magic: parameters::MAGIC,
+            flags: if is_library { parameters::LIBRARY } else { 0 }
+                | if self.runs_early() { parameters::EARLY } else { 0 },
+            reserved: 0,
+            here: parameters_at.0,
+            next: next.0,
+            area: area.0,
+            file: profile_at.0,
+            file_len: profile.len() as u64,
+            pattern: pattern_at.0,
+            module_start: self.image.elf.segments.first().map_or(0, |s| s.range.start.0),
+            module_end: area.0 + area_len,
+        };
+        changes.segments.push(NewSegment { at: code_at, len: code_len, bytes: code, flags: PF_R.0 | PF_X.0 });
+        for &(at, len, bytes, flags) in &runtime.segments {
+            let at = runtime_at.offset(at);
+            let mut bytes = bytes.to_vec();
+            if AddrRange::sized(at, len).contains(parameters_at) {
+                let field = parameters_at.since(at) as usize;
+                bytes.resize(bytes.len().max(field + size_of::<Parameters>()), 0);
+                bytes[field..][..size_of::<Parameters>()].copy_from_slice(&parameter_bytes(&parameters));
+            }
+            changes.segments.push(NewSegment { at, len, bytes, flags });
+        }
+        changes.headers_in = changes.segments.len();
+        let tables_len = tables.len() as u64;
+        changes.segments.push(NewSegment { at: tables_at, len: tables_len, bytes: tables, flags: PF_R.0 });
+        changes.segments.push(NewSegment { at: area, len: area_len, bytes: Vec::new(), flags: PF_R.0 | PF_W.0 });
+        debug_assert_eq!(changes.segments.len(), runtime.segments.len() + 3);
+        changes.eh_frame_hdr = Some((search_at, eh_frame::search_table_len(index.len())));
+        changes.sections = vec![
+            new_section(".relive.text", code_at, code_len).code(),
+            new_section(".relive.runtime", runtime_at, runtime.len()).code(),
+            new_section(".relive.profile", profile_at, profile.len() as u64),
+            new_section(".relive.except_table", lsda_at, lsda_len),
+            new_section(".eh_frame", frame_at, frame.len() as u64),
+            new_section(".eh_frame_hdr", search_at, eh_frame::search_table_len(index.len())),
+            new_section(".relive.counters", area, area_len).zero(),
+        ];
+        changes.symbols = self.symbols(&chunks, &places);
+        let ways = chunks.iter().fold([0; 3], |mut sum, (_, chunk)| {
+            sum.iter_mut().zip(chunk.ways).for_each(|(a, b)| *a += b);
+            sum
+        });
+        Ok(Rewritten { bytes: elf_file::write(&self.old, &changes), code_bytes: code_len, ways })
+    }
+
+    /// All new code, by old address.
+    fn emit(&self) -> Vec<(usize, Chunk)> {
+        let no_copies = HashMap::new();
+        let mut chunks: Vec<(usize, Chunk)> = self
+            .outline
+            .fates
+            .par_iter()
+            .enumerate()
+            .flat_map_iter(|(i, fate)| {
+                let chunks = match (fate, &self.movables[i]) {
+                    (Fate::Measured(measured), Some(movable)) => emit(
+                        &self.image.elf,
+                        &Job {
+                            cfg: &self.program.functions[i].cfg,
+                            flow: &measured.flow,
+                            plan: &measured.plan,
+                            first_counter: measured.first_counter,
+                            sites: &measured.sites,
+                            copies: &no_copies,
+                            layout: self.outline.layout,
+                            frames: &movable.frames,
+                        },
+                    ),
+                    _ => Vec::new(),
+                };
+                chunks.into_iter().map(move |chunk| (i, chunk))
+            })
+            .collect();
+        chunks.par_sort_by_key(|(_, chunk)| chunk.piece.start);
+        chunks
+    }
+
+    /// Whether code of the module may run before its start: resolvers of indirect functions.
+    fn runs_early(&self) -> bool {
+        use relive_image::relocations::Filled;
+        use relive_image::symbols::SymbolKind;
+        self.image.relocations.iter().any(|r| matches!(r.filled, Filled::Resolved(_)))
+            || self.image.dynamic_symbols.iter().any(|s| s.kind == SymbolKind::Resolver)
+    }
+
+    fn exception_tables(
+        &self,
+        chunks: &[(usize, Chunk)],
+        places: &[LinkAddr],
+        tables: &mut Vec<u8>,
+        tables_at: LinkAddr,
+    ) -> Vec<Option<LinkAddr>> {
+        let mut at_all = Vec::with_capacity(chunks.len());
+        for ((i, chunk), _) in chunks.iter().zip(places) {
+            let frames = &self.movables[*i].as_ref().expect("moved").frames;
+            let old = frames.frame_at(chunk.blocks[0].0).and_then(|(_, _, lsda)| lsda.as_ref());
+            at_all.push(old.map(|old| {
+                tables.resize(tables.len().next_multiple_of(4), 0);
+                let at = tables_at.offset(tables.len() as u64);
+                tables.extend(eh_frame::exception_table(at, old, &chunk.throws));
+                at
+            }));
+        }
+        at_all
+    }
+
+    /// The complete unwind section: old code as it was, new code, and the runtime.
+    #[allow(clippy::type_complexity)]
+    fn unwind_section(
+        &self,
+        at: LinkAddr,
+        chunks: &[(usize, Chunk)],
+        places: &[LinkAddr],
+        lsdas: &[Option<LinkAddr>],
+        runtime: &Image<'_>,
+        runtime_at: LinkAddr,
+    ) -> (Vec<u8>, Vec<(LinkAddr, LinkAddr)>) {
+        let mut writer = Writer::new(at);
+        let unwind = &self.image.unwind;
+        let old: Vec<_> = unwind
+            .frames
+            .par_iter()
+            .map(|frame| unwind.rows(frame).map(|(treatment, rows)| (frame.range, treatment, frame.lsda, rows)))
+            .collect();
+        for (range, treatment, lsda, rows) in old.into_iter().flatten() {
+            let rows = rows.into_iter().map(|(range, row)| (range.start, Cow::Owned(row))).collect();
+            writer.entry(&Entry { range, treatment, lsda, rows });
+        }
+        for (((i, chunk), &place), &lsda) in chunks.iter().zip(places).zip(lsdas) {
+            let frames = &self.movables[*i].as_ref().expect("moved").frames;
+            let Some((_, treatment, _)) = frames.frame_at(chunk.blocks[0].0) else { continue };
+            let entry_row = Row::at_entry();
+            let rows = chunk
+                .unwind
+                .iter()
+                .map(|&(offset, row, depth)| {
+                    let row = row.map_or(&entry_row, |i| &frames.rows[i].1);
+                    (place.offset(u64::from(offset)), deeper(row, depth))
+                })
+                .collect();
+            let range = AddrRange::sized(place, chunk.code.bytes.len() as u64);
+            writer.entry(&Entry { range, treatment: *treatment, lsda, rows });
+        }
+        for frame in &runtime.unwind.frames {
+            let Ok((treatment, rows)) = runtime.unwind.rows(frame) else { continue };
+            let moved = |at: LinkAddr| runtime_at.offset(at.0);
+            let rows =
+                rows.into_iter().map(|(range, row)| (moved(range.start), Cow::Owned(row))).collect();
+            let range = AddrRange::new(moved(frame.range.start), moved(frame.range.end));
+            writer.entry(&Entry { range, treatment, lsda: None, rows });
+        }
+        writer.finish()
+    }
+
+    /// Jumps from old code to new, and traps.
+    fn patches(&self, chunks: &[(usize, Chunk)], places: &[LinkAddr]) -> Vec<(LinkAddr, Vec<u8>)> {
+        let mut lead: HashMap<LinkAddr, LinkAddr> = collect(chunks, places, |c| &c.labels);
+        lead.extend(collect(chunks, places, |c| &c.gates));
+        let mut patches = Vec::new();
+        for movable in self.movables.iter().flatten() {
+            if self.options.trap {
+                let kept: Vec<AddrRange> = movable.detours.iter().flat_map(|d| d.keeps()).collect();
+                for range in &movable.dead {
+                    patches.extend(traps(*range, &kept));
+                }
+            }
+            for detour in &movable.detours {
+                if let Some(&to) = lead.get(&detour.place) {
+                    patches.extend(detour.patches(to));
+                }
+            }
+        }
+        patches
+    }
+
+    fn symbols(&self, chunks: &[(usize, Chunk)], places: &[LinkAddr]) -> Vec<NewSymbol> {
+        let mut symbols = Vec::with_capacity(chunks.len());
+        for ((i, chunk), &at) in chunks.iter().zip(places) {
+            let function = &self.program.functions[*i];
+            let is_main = chunk.piece.contains(function.entry);
+            let name = function.name();
+            let name = if is_main { name.into_owned() } else { format!("{name}.cold") };
+            symbols.push(NewSymbol { name, at, len: chunk.code.bytes.len() as u64 });
+        }
+        symbols
+    }
+}
+
+/// Numbers counters and call sites.
+fn number(
+    image: &Image<'_>,
+    program: &Program<'_>,
+    options: &Options<'_>,
+    decided: &mut [Result<Ready, Left>],
+) -> Outline {
+    let mut layout = SlotLayout::default();
+    let mut sites = Vec::new();
+    for (i, function) in decided.iter_mut().enumerate() {
+        let Ok(Ready { measured, .. }) = function else { continue };
+        measured.first_counter = layout.counters;
+        layout.counters += measured.plan.counters;
+        if !options.calls {
+            continue;
+        }
+        let cfg = &program.functions[i].cfg;
+        for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached) {
+            let watched = match block.end {
+                End::IndirectCall(None) => true,
+                End::IndirectCall(Some(slot)) => image.import_at(slot).is_none(),
+                // A jump that leaves the function and does nothing else.
+                End::IndirectJump => {
+                    let slot = block.insns(&image.elf).last().and_then(|insn| insn.fixed_memory_operand());
+                    slot.is_none_or(|slot| image.import_at(slot).is_none())
+                        && cfg.edges_from(id).iter().all(|e| e.inner_target().is_none())
+                }
+                _ => false,
+            };
+            if watched {
+                measured.sites.insert(id, sites.len() as u32);
+                sites.push((FunctionId(i as u32), id));
+            }
+        }
+    }
+    layout.sites = sites.len() as u32;
+    if layout.sites > 0 {
+        layout.overflows = (layout.sites * 2).max(256);
+        layout.modules = 64;
+    }
+    Outline { fates: Vec::new(), layout, sites }
+}
+
+/// Where everything came to lie.
+struct Map {
+    entries: HashMap<LinkAddr, LinkAddr>,
+    blocks: HashMap<LinkAddr, LinkAddr>,
+    area: LinkAddr,
+    enter: LinkAddr,
+    call: LinkAddr,
+}
+
+impl Map {
+    fn fix(&self, bytes: &mut [u8], fix: &Fix, place: LinkAddr) {
+        let to = match fix.to {
+            Dest::Entry(at) => self.entries.get(&at).copied().unwrap_or(at),
+            Dest::Block(at) => self.blocks[&at],
+            Dest::Fixed(at) => at,
+            Dest::Area(offset) => self.area.offset(offset),
+            Dest::Runtime(Routine::Enter) => self.enter,
+            Dest::Runtime(Routine::Call) => self.call,
+            Dest::Label(_) | Dest::Table(_) => unreachable!("settled before"),
+        };
+        let distance = to.0.wrapping_sub(place.0 + u64::from(fix.from)) as u32;
+        bytes[fix.at as usize..][..4].copy_from_slice(&distance.to_le_bytes());
+    }
+}
+
+fn collect(
+    chunks: &[(usize, Chunk)],
+    places: &[LinkAddr],
+    what: impl Fn(&Chunk) -> &Vec<(LinkAddr, u32)>,
+) -> HashMap<LinkAddr, LinkAddr> {
+    let all = chunks.iter().zip(places);
+    all.flat_map(|((_, chunk), &place)| {
+        what(chunk).iter().map(move |&(at, offset)| (at, place.offset(u64::from(offset))))
+    })
+    .collect()
+}
+
+/// The row where the stack is deeper by `depth` than it says.
+fn deeper(row: &Row, depth: i64) -> Cow<'_, Row> {
+    match &row.cfa {
+        Cfa::Register(7, offset) if depth != 0 => {
+            Cow::Owned(Row { cfa: Cfa::Register(7, offset + depth), ..row.clone() })
+        }
+        _ => Cow::Borrowed(row),
+    }
+}
+
+/// Traps over `range` but for what is kept.
+fn traps(range: AddrRange, kept: &[AddrRange]) -> Vec<(LinkAddr, Vec<u8>)> {
+    let mut traps = Vec::new();
+    let mut start = range.start;
+    let mut inside: Vec<_> = kept.iter().filter(|k| !k.is_empty() && k.overlaps(&range)).collect();
+    inside.sort_unstable();
+    for keep in inside {
+        if start < keep.start {
+            traps.push((start, vec![0xcc; keep.start.since(start) as usize]));
+        }
+        start = start.max(keep.end);
+    }
+    if start < range.end {
+        traps.push((start, vec![0xcc; range.end.since(start) as usize]));
+    }
+    traps
+}
+
+fn parameter_bytes(p: &Parameters) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size_of::<Parameters>());
+    bytes.extend(p.magic.to_le_bytes());
+    bytes.extend(p.flags.to_le_bytes());
+    bytes.extend(p.reserved.to_le_bytes());
+    for word in [p.here, p.next, p.area, p.file, p.file_len, p.pattern, p.module_start, p.module_end] {
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes
+}
+
+fn new_section(name: &'static str, at: LinkAddr, len: u64) -> NewSection {
+    NewSection { name, at, len, code: false, writable: false, zero: false }
+}
+
+impl NewSection {
+    fn code(self) -> Self {
+        Self { code: true, ..self }
+    }
+
+    fn zero(self) -> Self {
+        Self { zero: true, writable: true, ..self }
+    }
+}
+
+const _: () = assert!(PAGE == 4096);

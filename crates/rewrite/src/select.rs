@@ -1,0 +1,173 @@
+//! Which functions can be moved, and why the others cannot.
+
+use crate::detour::{self, Detour};
+use crate::frames::Frames;
+use relive_code::addr::{AddrRange, LinkAddr};
+use relive_code::cfg::{BlockId, Cfg, End, EdgeKind, GapKind, Target};
+use relive_code::isa::Tie;
+use relive_image::image::Image;
+use relive_image::program::{Function, Program, StretchKind};
+use std::fmt;
+
+/// Why a function is left where it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Left {
+    /// Its control flow is not understood, for that reason.
+    NotUnderstood(relive_code::cfg::Reason),
+    /// The user did not want it.
+    NotWanted,
+    /// It has no unwind entry while other code has: whoever walks the stack by tables of its own would be lost.
+    NoUnwindEntry,
+    /// Its unwind or exception tables cannot be carried over.
+    UnwindTables(&'static str),
+    /// No room for the jump to its new code.
+    TooSmall,
+    /// It takes its own address by calling the next instruction.
+    TakesItsAddress,
+    /// It holds an instruction that cannot be moved.
+    Unmovable,
+    /// An exception lands outside it.
+    LandsOutside,
+    /// A computed jump leads to its entry.
+    CaseIsEntry,
+    /// Nothing in it is ever reached.
+    NoCode,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotUnderstood(reason) => write!(f, "not understood: {}", reason.explanation()),
+            Self::NotWanted => f.write_str("left out on request"),
+            Self::NoUnwindEntry => f.write_str("no unwind entry"),
+            Self::UnwindTables(why) => f.write_str(why),
+            Self::TooSmall => f.write_str("no room for a jump to its new code"),
+            Self::TakesItsAddress => f.write_str("takes its own address by a call"),
+            Self::Unmovable => f.write_str("holds an instruction that cannot be moved"),
+            Self::LandsOutside => f.write_str("an exception lands outside it"),
+            Self::CaseIsEntry => f.write_str("a computed jump leads to its entry"),
+            Self::NoCode => f.write_str("nothing in it is reached"),
+        }
+    }
+}
+
+/// What instructions of a function say beyond its graph.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Survey {
+    /// It calls the kernel.
+    pub syscall: bool,
+    /// It uses the `gs` segment.
+    pub gs: bool,
+    /// It holds an instruction that cannot be moved.
+    pub unmovable: bool,
+}
+
+/// Looks at every instruction of a function.
+#[must_use]
+pub fn survey(image: &Image<'_>, cfg: &Cfg) -> Survey {
+    let mut survey = Survey::default();
+    for block in &cfg.blocks {
+        for insn in block.insns(&image.elf) {
+            survey.syscall |= insn.is_syscall();
+            survey.gs |= insn.uses_gs();
+            let bytes = &image.elf.bytes_at(insn.addr())[..insn.len() as usize];
+            survey.unmovable |= insn.tie(bytes) == Tie::Fixed;
+        }
+    }
+    survey
+}
+
+/// A function that can be moved.
+pub struct Movable {
+    /// Its unwind tables.
+    pub frames: Frames,
+    /// Jumps from its old code.
+    pub detours: Vec<Detour>,
+    /// Old code that is dead once it has moved.
+    pub dead: Vec<AddrRange>,
+}
+
+/// Checks whether `function` can be moved.
+///
+/// # Errors
+/// Why it cannot.
+pub fn check(
+    image: &Image<'_>,
+    program: &Program<'_>,
+    function: &Function<'_>,
+    survey: &Survey,
+    copied: &dyn Fn(BlockId) -> bool,
+) -> Result<Movable, Left> {
+    let cfg = &function.cfg;
+    if let Some(reason) = function.reason() {
+        return Err(Left::NotUnderstood(reason));
+    }
+    if !cfg.blocks.iter().any(|b| b.reached) || cfg.entries.is_empty() {
+        return Err(Left::NoCode);
+    }
+    if survey.unmovable {
+        return Err(Left::Unmovable);
+    }
+    if cfg.blocks.iter().any(|b| matches!(b.end, End::Call(to) if to == b.end_addr())) {
+        return Err(Left::TakesItsAddress);
+    }
+    if cfg.edges.iter().any(|e| e.kind == EdgeKind::LandingPad && !matches!(e.to, Target::Block(_))) {
+        return Err(Left::LandsOutside);
+    }
+    let unwind = &image.unwind;
+    if !unwind.frames.is_empty()
+        && cfg.blocks.iter().any(|b| b.reached && unwind.frame_holding(b.start).is_none())
+    {
+        return Err(Left::NoUnwindEntry);
+    }
+    let frames = Frames::read(&image.elf, unwind, &cfg.pieces).map_err(Left::UnwindTables)?;
+    for piece in &cfg.pieces {
+        let inside: Vec<_> = frames.frames.iter().filter(|(range, ..)| range.overlaps(piece)).collect();
+        if inside.windows(2).any(|pair| pair[0].1 != pair[1].1 || pair[0].2.is_some() || pair[1].2.is_some()) {
+            return Err(Left::UnwindTables("several exception tables in one piece"));
+        }
+    }
+    let mut places: Vec<LinkAddr> = cfg.entries.iter().map(|&e| cfg.block(e).start).collect();
+    let entries = places.len();
+    for edge in cfg.edges.iter().filter(|e| e.kind == EdgeKind::Case && !copied(e.from)) {
+        if let Target::Block(to) = edge.to {
+            let at = cfg.block(to).start;
+            if places[..entries].contains(&at) {
+                return Err(Left::CaseIsEntry);
+            }
+            places.push(at);
+        }
+    }
+    places.sort_unstable();
+    places.dedup();
+    let dead = dead_code(program, cfg);
+    let bytes = |at| image.elf.bytes_at(at).first_chunk().copied().unwrap_or_default();
+    let detours = detour::plan(&places, &dead, bytes).ok_or(Left::TooSmall)?;
+    Ok(Movable { frames, detours, dead })
+}
+
+/// The old code of a function and the fill behind it, without data in between.
+fn dead_code(program: &Program<'_>, cfg: &Cfg) -> Vec<AddrRange> {
+    let mut dead = Vec::new();
+    for piece in &cfg.pieces {
+        let mut end = piece.end;
+        let next = program.stretches.partition_point(|s| s.range.start < end);
+        if let Some(stretch) = program.stretches.get(next)
+            && stretch.kind == StretchKind::Padding
+            && stretch.range.start == end
+        {
+            end = stretch.range.end;
+        }
+        let mut start = piece.start;
+        for gap in cfg.gaps.iter().filter(|g| g.kind == GapKind::Data && piece.contains(g.range.start)) {
+            if start < gap.range.start {
+                dead.push(AddrRange::new(start, gap.range.start));
+            }
+            start = gap.range.end;
+        }
+        if start < end {
+            dead.push(AddrRange::new(start, end));
+        }
+    }
+    dead
+}
