@@ -69,7 +69,8 @@ pub(super) fn of_imports(image: &Image<'_>) -> (HashSet<LinkAddr>, HashSet<LinkA
 }
 
 /// Which functions can come back: those with a return or a jump to somewhere unknown, and those that
-/// end in a tail call of one that can. The least set that satisfies this.
+/// end in a tail call of one that can. The least set that satisfies this; one that is still to be read
+/// is in it, for nobody knows.
 pub(super) fn returning(functions: &[Working<'_>], stubs_noreturn: &HashSet<LinkAddr>) -> Vec<bool> {
     let mut entries: Vec<(LinkAddr, usize)> = functions
         .iter()
@@ -77,10 +78,10 @@ pub(super) fn returning(functions: &[Working<'_>], stubs_noreturn: &HashSet<Link
         .flat_map(|(i, f)| f.outline.entries.iter().map(move |&entry| (entry, i)))
         .collect();
     entries.par_sort_unstable();
-    let mut returns: Vec<bool> = functions.iter().map(|f| f.links.returns).collect();
+    let mut returns: Vec<bool> = functions.iter().map(|f| f.stale || f.links.returns).collect();
     // Pairs of a function and one that returns if it does.
     let mut waiting: Vec<(usize, usize)> = Vec::new();
-    for (i, function) in functions.iter().enumerate().filter(|(_, f)| !f.links.returns) {
+    for (i, function) in functions.iter().enumerate().filter(|(_, f)| !f.stale && !f.links.returns) {
         for &target in &function.links.returns_if {
             match entries.binary_search_by_key(&target, |&(entry, _)| entry) {
                 Ok(found) => waiting.push((entries[found].1, i)),
