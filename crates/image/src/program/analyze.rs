@@ -44,6 +44,12 @@ impl Working<'_> {
         self.outline.entries[0]
     }
 
+    /// Whether to read it again only when there is nothing else to read: it is large, and what is found
+    /// out elsewhere meanwhile may concern it too.
+    fn can_wait(&self) -> bool {
+        self.cfg.blocks.len() > MANY_BLOCKS
+    }
+
     pub(super) fn add_entry(&mut self, at: LinkAddr) {
         if !self.outline.entries.contains(&at) {
             self.outline.entries.push(at);
@@ -65,9 +71,12 @@ pub struct Analysis<'a, 'd> {
     timings: Vec<(&'static str, Duration)>,
 }
 
+/// Blocks of a function that takes long to read.
+const MANY_BLOCKS: usize = 500;
+
 /// How often code may change what is known about other code. Real programs settle in four to seven
 /// rounds; the limit is for files made to be difficult, and only costs precision.
-const MAX_ROUNDS: usize = 24;
+const MAX_ROUNDS: usize = 40;
 
 /// Recovers all functions of `image` and their control flow.
 pub fn analyze<'d>(image: &Image<'d>) -> Program<'d> {
@@ -183,6 +192,9 @@ impl<'a, 'd> Analysis<'a, 'd> {
     fn read_stale(&mut self) -> Vec<usize> {
         let mut work: Vec<(usize, &mut Working<'d>)> =
             self.functions.iter_mut().enumerate().filter(|(_, f)| f.stale && !f.absorbed).collect();
+        if work.iter().any(|(_, f)| !f.can_wait()) {
+            work.retain(|(_, f)| !f.can_wait());
+        }
         let read: Vec<usize> = work.iter().map(|&(i, _)| i).collect();
         for (i, function) in &work {
             for piece in &function.cfg.pieces {
