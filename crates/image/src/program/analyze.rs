@@ -16,6 +16,7 @@ use crate::provenance::{Provenance, Vouchers};
 use rayon::prelude::*;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Cfg, EdgeKind, Outline, recover};
+use relive_code::source::{Returns, Surroundings as _};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -109,21 +110,11 @@ pub fn analyze<'d>(image: &Image<'d>) -> Program<'d> {
 impl<'a, 'd> Analysis<'a, 'd> {
     fn new(image: &'a Image<'d>, references: &'a References, units: units::Units<'d>) -> Self {
         let (noreturn_slots, noreturn_stubs) = noreturn::of_imports(image);
-        let mut noreturn = noreturn_stubs;
-        for unit in &units.units {
-            if unit.names.iter().any(|name| noreturn::never_returns(name)) {
-                noreturn.insert(unit.range.start);
-            }
-        }
+        let named = units.units.iter().filter(|u| u.names.iter().any(|name| noreturn::never_returns(name)));
+        let declared = noreturn_stubs.into_iter().chain(named.map(|unit| unit.range.start));
+        let noreturn = declared.map(|at| (at, Returns::Never)).collect();
         let mut analysis = Self {
-            world: World {
-                image,
-                references,
-                starts: Vec::new(),
-                noreturn,
-                seemingly_noreturn: HashSet::new(),
-                noreturn_slots,
-            },
+            world: World { image, references, starts: Vec::new(), noreturn, noreturn_slots },
             functions: Vec::new(),
             found: HashSet::new(),
             layout: Layout::default(),
@@ -329,25 +320,22 @@ impl<'a, 'd> Analysis<'a, 'd> {
 
     /// Functions that turn out never to return change their callers.
     fn follow_noreturn(&mut self) {
-        let returns = noreturn::returning(&self.functions, &self.world.noreturn);
-        let mut fresh = HashSet::new();
+        let returns = noreturn::returning(&self.functions, &self.world);
+        let mut fresh: Vec<LinkAddr> = Vec::new();
         for (function, returns) in self.functions.iter().zip(returns) {
-            if !returns
-                && !function.absorbed
-                && !function.stale
-                && !self.world.noreturn.contains(&function.entry())
-                && !self.world.seemingly_noreturn.contains(&function.entry())
-            {
-                fresh.insert(function.entry());
+            let entry = function.entry();
+            if !returns && !function.absorbed && self.world.returns(entry) == Returns::Yes {
+                fresh.push(entry);
             }
         }
         if fresh.is_empty() {
             return;
         }
+        fresh.sort_unstable();
         self.functions.par_iter_mut().for_each(|function| {
-            function.stale |= function.links.calls.iter().any(|callee| fresh.contains(callee));
+            function.stale |= function.links.calls.iter().any(|callee| fresh.binary_search(callee).is_ok());
         });
-        self.world.seemingly_noreturn.extend(fresh);
+        self.world.noreturn.extend(fresh.into_iter().map(|at| (at, Returns::SeeminglyNot)));
     }
 
     /// Where the compiler left a map of its blocks: notes where the code says otherwise, and takes the map's
@@ -395,9 +383,9 @@ impl<'a, 'd> Analysis<'a, 'd> {
                 }
             }
         }
-        let returns = noreturn::returning(&self.functions, &self.world.noreturn);
+        let returns = noreturn::returning(&self.functions, &self.world);
         let stretches = holes::stretches(self.world.image, &self.layout, &self.data);
-        let noreturn = self.world.noreturn;
+        let world = self.world;
         let mut functions: Vec<Function<'d>> = self
             .functions
             .into_iter()
@@ -405,7 +393,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
             .filter(|(f, _)| !f.absorbed)
             .map(|(working, returns)| Function {
                 entry: working.entry(),
-                returns: returns && !noreturn.contains(&working.entry()),
+                returns: returns && world.returns(working.entry()) != Returns::Never,
                 names: working.names,
                 vouchers: working.vouchers,
                 cfg: working.cfg,

@@ -1,10 +1,12 @@
 //! Functions that never come back.
 
 use super::analyze::Working;
+use super::world::World;
 use crate::image::Image;
 use crate::relocations::Filled;
 use rayon::prelude::*;
 use relive_code::addr::LinkAddr;
+use relive_code::source::{Returns, Surroundings as _};
 use std::collections::HashSet;
 
 /// Functions of the C, C++, unwinding and Rust runtimes that are declared never to return, and do not.
@@ -71,7 +73,7 @@ pub(super) fn of_imports(image: &Image<'_>) -> (HashSet<LinkAddr>, HashSet<LinkA
 /// Which functions can come back: those with a return or a jump to somewhere unknown, and those that
 /// end in a tail call of one that can. The least set that satisfies this; one that is still to be read
 /// is in it, for nobody knows.
-pub(super) fn returning(functions: &[Working<'_>], stubs_noreturn: &HashSet<LinkAddr>) -> Vec<bool> {
+pub(super) fn returning(functions: &[Working<'_>], world: &World<'_, '_>) -> Vec<bool> {
     let mut entries: Vec<(LinkAddr, usize)> = functions
         .iter()
         .enumerate()
@@ -85,7 +87,7 @@ pub(super) fn returning(functions: &[Working<'_>], stubs_noreturn: &HashSet<Link
         for &target in &function.links.returns_if {
             match entries.binary_search_by_key(&target, |&(entry, _)| entry) {
                 Ok(found) => waiting.push((entries[found].1, i)),
-                Err(_) => returns[i] |= !stubs_noreturn.contains(&target),
+                Err(_) => returns[i] |= world.returns(target) != Returns::Never,
             }
         }
     }
