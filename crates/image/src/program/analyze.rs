@@ -75,8 +75,9 @@ pub struct Analysis<'a, 'd> {
 /// Blocks of a function that takes long to read.
 const MANY_BLOCKS: usize = 500;
 
-/// How often code may change what is known about other code. Real programs settle in four to seven
-/// rounds; the limit is for files made to be difficult, and only costs precision.
+/// How often code may change what is known about other code. Programs whose functions are announced settle
+/// in four to seven rounds, others in as many as there are unannounced functions in a chain of calls: two
+/// dozen. The limit is for files made to be difficult, and only costs precision.
 const MAX_ROUNDS: usize = 40;
 
 /// Recovers all functions of `image` and their control flow.

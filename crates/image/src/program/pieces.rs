@@ -43,16 +43,13 @@ pub(super) fn absorb(functions: &mut [Working<'_>], layout: &mut Layout, referen
     jumps.retain(|&i, jumps| is_piece(&functions[i], jumps, references));
     let called = called_among(functions, jumps.keys().map(|&i| functions[i].entry()).collect());
     jumps.retain(|&i, _| !called.contains(&functions[i].entry()));
-    let mut joined: Vec<(usize, usize)> = Vec::new();
-    for (&piece, jumps) in &jumps {
-        if let Some(owner) = owner_of(functions, piece, jumps) {
-            joined.push((piece, owner));
-        }
-    }
     // A piece may belong to what is itself a piece: follow to the end, and never in a circle.
-    let target: BTreeMap<usize, usize> = joined.iter().copied().collect();
+    let target: BTreeMap<usize, usize> = jumps
+        .iter()
+        .filter_map(|(&piece, jumps)| Some((piece, owner_of(functions, piece, jumps)?)))
+        .collect();
     let mut gone: HashSet<usize> = HashSet::new();
-    for &(piece, _) in &joined {
+    for &piece in target.keys() {
         let mut owner = piece;
         let mut steps = 0;
         while let Some(&next) = target.get(&owner) {
@@ -70,7 +67,8 @@ pub(super) fn absorb(functions: &mut [Working<'_>], layout: &mut Layout, referen
     for (from, into, at) in middles {
         if !gone.contains(&from)
             && !gone.contains(&into)
-            && !joined.iter().any(|&(p, o)| (p, o) == (from, into) || (p, o) == (into, from))
+            && target.get(&from) != Some(&into)
+            && target.get(&into) != Some(&from)
         {
             functions[into].add_entry(at);
         }
