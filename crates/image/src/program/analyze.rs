@@ -2,6 +2,8 @@
 //! the others, and read again those it concerns, until nothing changes.
 
 use super::holes;
+use super::layout::Layout;
+use super::links::Links;
 use super::noreturn;
 use super::pieces;
 use super::references::{self, References};
@@ -13,7 +15,8 @@ use crate::image::Image;
 use crate::provenance::{Provenance, Vouchers};
 use rayon::prelude::*;
 use relive_code::addr::{AddrRange, LinkAddr};
-use relive_code::cfg::{Cfg, EdgeKind, End, Outline, Target, recover};
+use relive_code::cfg::{Cfg, EdgeKind, Outline, recover};
+use relive_code::source::{Returns, Surroundings as _};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -25,6 +28,8 @@ pub(super) struct Working<'d> {
     pub(super) fragment: bool,
     pub(super) outline: Outline,
     pub(super) cfg: Cfg,
+    /// What `cfg` says about other functions.
+    pub(super) links: Links,
     pub(super) stale: bool,
     /// Became a piece of another function.
     pub(super) absorbed: bool,
@@ -40,6 +45,12 @@ impl Working<'_> {
         self.outline.entries[0]
     }
 
+    /// Whether to read it again only when there is nothing else to read: it is large, and what is found
+    /// out elsewhere meanwhile may concern it too.
+    fn can_wait(&self) -> bool {
+        self.cfg.blocks.len() > MANY_BLOCKS
+    }
+
     pub(super) fn add_entry(&mut self, at: LinkAddr) {
         if !self.outline.entries.contains(&at) {
             self.outline.entries.push(at);
@@ -52,17 +63,22 @@ impl Working<'_> {
 pub struct Analysis<'a, 'd> {
     world: World<'a, 'd>,
     functions: Vec<Working<'d>>,
-    /// Pieces of functions by address, and whose they are.
-    index: Vec<(AddrRange, usize)>,
+    /// Where functions were ever found, also those that became pieces of others.
+    found: HashSet<LinkAddr>,
+    layout: Layout,
     data: Vec<AddrRange>,
     contradictions: Vec<Contradiction>,
     complaints: Vec<Complaint>,
     timings: Vec<(&'static str, Duration)>,
 }
 
-/// How often code may change what is known about other code. Real programs settle in four to seven
-/// rounds; the limit is for files made to be difficult, and only costs precision.
-const MAX_ROUNDS: usize = 24;
+/// Blocks of a function that takes long to read.
+const MANY_BLOCKS: usize = 500;
+
+/// How often code may change what is known about other code. Programs whose functions are announced settle
+/// in four to seven rounds, others in as many as there are unannounced functions in a chain of calls: two
+/// dozen. The limit is for files made to be difficult, and only costs precision.
+const MAX_ROUNDS: usize = 40;
 
 /// Recovers all functions of `image` and their control flow.
 pub fn analyze<'d>(image: &Image<'d>) -> Program<'d> {
@@ -95,23 +111,14 @@ pub fn analyze<'d>(image: &Image<'d>) -> Program<'d> {
 impl<'a, 'd> Analysis<'a, 'd> {
     fn new(image: &'a Image<'d>, references: &'a References, units: units::Units<'d>) -> Self {
         let (noreturn_slots, noreturn_stubs) = noreturn::of_imports(image);
-        let mut noreturn = noreturn_stubs;
-        for unit in &units.units {
-            if unit.names.iter().any(|name| noreturn::never_returns(name)) {
-                noreturn.insert(unit.range.start);
-            }
-        }
+        let named = units.units.iter().filter(|u| u.names.iter().any(|name| noreturn::never_returns(name)));
+        let declared = noreturn_stubs.into_iter().chain(named.map(|unit| unit.range.start));
+        let noreturn = declared.map(|at| (at, Returns::Never)).collect();
         let mut analysis = Self {
-            world: World {
-                image,
-                references,
-                starts: Vec::new(),
-                noreturn,
-                seemingly_noreturn: HashSet::new(),
-                noreturn_slots,
-            },
+            world: World { image, references, starts: Vec::new(), noreturn, noreturn_slots },
             functions: Vec::new(),
-            index: Vec::new(),
+            found: HashSet::new(),
+            layout: Layout::default(),
             data: units.data,
             contradictions: units.contradictions,
             complaints: Vec::new(),
@@ -137,6 +144,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
         let mut entries = vec![unit.range.start];
         entries.extend(unit.more_entries);
         let data = self.data.iter().filter(|d| d.overlaps(&unit.range)).copied().collect();
+        self.found.insert(unit.range.start);
         self.functions.push(Working {
             names: unit.names,
             vouchers: unit.vouchers,
@@ -150,6 +158,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
                 open_ended: !unit.sized,
             },
             cfg: Cfg::default(),
+            links: Links::default(),
             stale: true,
             absorbed: false,
         });
@@ -159,28 +168,47 @@ impl<'a, 'd> Analysis<'a, 'd> {
     fn settle(&mut self) {
         for round in 0..MAX_ROUNDS {
             self.refresh_world();
-            let world = &self.world;
-            let stale: Vec<usize> = (0..self.functions.len())
-                .filter(|&i| self.functions[i].stale && !self.functions[i].absorbed)
-                .collect();
-            if stale.is_empty() {
+            let read = self.read_stale();
+            if read.is_empty() {
                 return;
             }
-            // The largest first: one that takes a second must not be the last to start.
-            let mut work: Vec<&mut Working<'d>> =
-                self.functions.iter_mut().filter(|f| f.stale && !f.absorbed).collect();
-            work.sort_by_key(|f| std::cmp::Reverse(f.outline.pieces.iter().map(AddrRange::len).sum::<u64>()));
-            work.into_iter().par_bridge().for_each(|function| {
-                function.cfg = recover(world, &function.outline);
-                function.stale = false;
-            });
-            self.refresh_index();
             if round + 1 < MAX_ROUNDS {
-                self.follow_targets(&stale);
-                pieces::absorb(&mut self.functions, &self.index, self.world.references);
+                self.follow_targets(&read);
+                pieces::absorb(&mut self.functions, &mut self.layout, self.world.references);
                 self.follow_noreturn();
             }
         }
+    }
+
+    /// Reads the functions whose turn it is; which they were.
+    fn read_stale(&mut self) -> Vec<usize> {
+        let mut work: Vec<(usize, &mut Working<'d>)> =
+            self.functions.iter_mut().enumerate().filter(|(_, f)| f.stale && !f.absorbed).collect();
+        if work.iter().any(|(_, f)| !f.can_wait()) {
+            work.retain(|(_, f)| !f.can_wait());
+        }
+        let read: Vec<usize> = work.iter().map(|&(i, _)| i).collect();
+        for (i, function) in &work {
+            for piece in &function.cfg.pieces {
+                self.layout.remove(piece.start, *i);
+            }
+        }
+        // The largest first: one that takes a second must not be the last to start.
+        work.sort_by_key(|(_, f)| {
+            std::cmp::Reverse(f.outline.pieces.iter().map(AddrRange::len).sum::<u64>())
+        });
+        let world = &self.world;
+        work.into_iter().par_bridge().for_each(|(_, function)| {
+            function.cfg = recover(world, &function.outline);
+            function.links = Links::of(&function.cfg);
+            function.stale = false;
+        });
+        for &i in &read {
+            for &piece in &self.functions[i].cfg.pieces {
+                self.layout.insert(piece, i);
+            }
+        }
+        read
     }
 
     fn refresh_world(&mut self) {
@@ -195,51 +223,21 @@ impl<'a, 'd> Analysis<'a, 'd> {
         self.world.starts = starts;
     }
 
-    fn refresh_index(&mut self) {
-        self.index = index_of(&self.functions);
-    }
-
-    /// The function that covers `at`.
-    fn holding(&self, at: LinkAddr) -> Option<usize> {
-        holding(&self.index, at)
-    }
-
     /// Calls and jumps out of the given functions: new functions, and new entries of known ones.
     fn follow_targets(&mut self, among: &[usize]) {
-        let image = self.world.image;
-        // By target, whether anything but a guess refers to it.
-        let mut called: BTreeMap<LinkAddr, bool> = BTreeMap::new();
-        let mut jumped: BTreeMap<LinkAddr, bool> = BTreeMap::new();
-        for &i in among {
-            let function = &self.functions[i];
-            let firm = !function.is_guess();
-            for block in &function.cfg.blocks {
-                // `call next` only reads the program counter.
-                if let End::Call(target) = block.end
-                    && target != block.end_addr()
-                {
-                    *called.entry(target).or_default() |= firm;
-                }
-            }
-            for edge in &function.cfg.edges {
-                if let Target::Outside(target) = edge.to
-                    && edge.kind != EdgeKind::LandingPad
-                {
-                    *jumped.entry(target).or_default() |= firm;
-                }
-            }
-        }
-        let is_new = |at: LinkAddr| {
-            image.elf.is_text(at)
-                && image.stub_holding(at).is_none()
-                && self.world.starts.binary_search(&at).is_err()
-        };
-        called.retain(|&at, _| is_new(at));
-        jumped.retain(|&at, _| is_new(at));
+        let (called, jumped) = rayon::join(
+            || self.new_targets(among, |links, found| found.extend(&links.calls)),
+            || {
+                self.new_targets(among, |links, found| {
+                    let jumps = links.exits.iter().filter(|(_, kind)| *kind != EdgeKind::LandingPad);
+                    found.extend(jumps.map(|(to, _)| to));
+                })
+            },
+        );
         let by_whom = |firm| if firm { Provenance::DataFlow } else { Provenance::Heuristic };
         // From the back, so that each finds the next one as its fence.
         for (&target, &firm) in called.iter().rev() {
-            match self.holding(target) {
+            match self.layout.holding(target) {
                 Some(owner) if !self.is_beyond_code(owner, target) => {
                     if firm {
                         self.functions[owner].add_entry(target);
@@ -250,10 +248,35 @@ impl<'a, 'd> Analysis<'a, 'd> {
         }
         for (&target, &firm) in jumped.iter().rev() {
             // Into the middle of a known function: that is for `pieces` to judge.
-            if self.holding(target).is_none() {
+            if self.layout.holding(target).is_none() {
                 self.add_found(target, by_whom(firm));
             }
         }
+    }
+
+    /// What the given functions refer to and no function is known at; whether anything but a guess refers
+    /// to it.
+    fn new_targets(
+        &self,
+        among: &[usize],
+        targets: impl Fn(&Links, &mut Vec<LinkAddr>),
+    ) -> BTreeMap<LinkAddr, bool> {
+        let image = self.world.image;
+        let mut new: BTreeMap<LinkAddr, bool> = BTreeMap::new();
+        let mut found = Vec::new();
+        for &i in among {
+            let function = &self.functions[i];
+            targets(&function.links, &mut found);
+            for at in found.drain(..) {
+                if self.world.starts.binary_search(&at).is_err()
+                    && image.elf.is_text(at)
+                    && image.stub_holding(at).is_none()
+                {
+                    *new.entry(at).or_default() |= !function.is_guess();
+                }
+            }
+        }
+        new
     }
 
     /// Whether the function has no stated end and no code at `at`.
@@ -264,14 +287,13 @@ impl<'a, 'd> Analysis<'a, 'd> {
 
     /// A function nobody announced.
     fn add_found(&mut self, at: LinkAddr, who: Provenance) {
-        if self.functions.iter().any(|f| f.entry() == at) {
+        if self.found.contains(&at) {
             return;
         }
         let elf = &self.world.image.elf;
         let Some(text) = elf.text.iter().find(|t| t.contains(at)) else { return };
-        let next = self.index.partition_point(|(range, _)| range.start <= at);
         // Whoever ended where its code did must not reach beyond this one any more.
-        if let Some(&(_, before)) = next.checked_sub(1).and_then(|i| self.index.get(i)) {
+        if let Some((_, before)) = self.layout.up_to(at) {
             let function = &mut self.functions[before];
             if let Some(piece) = function.outline.pieces.iter_mut().find(|p| p.contains(at) && p.start != at)
                 && function.outline.open_ended
@@ -280,7 +302,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
                 function.stale |= function.cfg.blocks.last().is_some_and(|b| b.end_addr() > at);
             }
         }
-        let end = self.index.get(next).map_or(text.end, |(range, _)| range.start.min(text.end));
+        let end = self.layout.next_start(at).map_or(text.end, |next| next.min(text.end));
         // A jump to where only fill is left: compilers point cases there that cannot happen.
         if holes::is_fill(self.world.image, AddrRange::new(at, end)) {
             return;
@@ -294,34 +316,27 @@ impl<'a, 'd> Analysis<'a, 'd> {
             more_entries: Vec::new(),
         });
         // Later finds must see this one as a fence.
-        let added = self.functions.len() - 1;
-        self.index.insert(next, (AddrRange::new(at, LinkAddr(at.0 + 1)), added));
+        self.layout.insert(AddrRange::sized(at, 1), self.functions.len() - 1);
     }
 
     /// Functions that turn out never to return change their callers.
     fn follow_noreturn(&mut self) {
-        let returns = noreturn::returning(&self.functions, &self.world.noreturn);
-        let mut fresh = HashSet::new();
+        let returns = noreturn::returning(&self.functions, &self.world);
+        let mut fresh: Vec<LinkAddr> = Vec::new();
         for (function, returns) in self.functions.iter().zip(returns) {
-            if !returns
-                && !function.absorbed
-                && !function.stale
-                && !self.world.noreturn.contains(&function.entry())
-                && !self.world.seemingly_noreturn.contains(&function.entry())
-            {
-                fresh.insert(function.entry());
+            let entry = function.entry();
+            if !returns && !function.absorbed && self.world.returns(entry) == Returns::Yes {
+                fresh.push(entry);
             }
         }
         if fresh.is_empty() {
             return;
         }
+        fresh.sort_unstable();
         self.functions.par_iter_mut().for_each(|function| {
-            let concerned = |target: LinkAddr| fresh.contains(&target);
-            if function.cfg.blocks.iter().any(|b| matches!(b.end, End::Call(target) if concerned(target))) {
-                function.stale = true;
-            }
+            function.stale |= function.links.calls.iter().any(|callee| fresh.binary_search(callee).is_ok());
         });
-        self.world.seemingly_noreturn.extend(fresh);
+        self.world.noreturn.extend(fresh.into_iter().map(|at| (at, Returns::SeeminglyNot)));
     }
 
     /// Where the compiler left a map of its blocks: notes where the code says otherwise, and takes the map's
@@ -329,7 +344,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
     fn consult_block_maps(&mut self) {
         let elf = &self.world.image.elf;
         for range in self.world.image.block_maps.iter().flat_map(|map| &map.ranges) {
-            let Some(owner) = holding(&self.index, range.start) else { continue };
+            let Some(owner) = self.layout.holding(range.start) else { continue };
             let function = &mut self.functions[owner];
             let starts = range.blocks.iter().filter(|b| !b.range.is_empty()).map(|b| b.range.start);
             for at in starts.clone() {
@@ -351,8 +366,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
 
     /// Adds functions found in text that belongs to none; whether there were any.
     fn look_into_holes(&mut self) -> bool {
-        self.refresh_index();
-        let found = holes::candidates(self.world.image, &self.index, &self.data, self.world.references);
+        let found = holes::candidates(self.world.image, &self.layout, &self.data, self.world.references);
         // From the back, so that each finds the next one as its fence.
         for &(at, who) in found.iter().rev() {
             self.add_found(at, who);
@@ -362,14 +376,17 @@ impl<'a, 'd> Analysis<'a, 'd> {
 
     fn finish(mut self) -> Program<'d> {
         // A guess that does not hold is no function: the bytes are not understood, and that is all.
-        for function in &mut self.functions {
-            function.absorbed |=
-                function.is_guess() && (!function.cfg.is_understood() || function.cfg.blocks.is_empty());
+        for (i, function) in self.functions.iter_mut().enumerate() {
+            if function.is_guess() && (!function.cfg.is_understood() || function.cfg.blocks.is_empty()) {
+                function.absorbed = true;
+                for piece in &function.cfg.pieces {
+                    self.layout.remove(piece.start, i);
+                }
+            }
         }
-        self.refresh_index();
-        let returns = noreturn::returning(&self.functions, &self.world.noreturn);
-        let stretches = holes::stretches(self.world.image, &self.index, &self.data);
-        let noreturn = self.world.noreturn;
+        let returns = noreturn::returning(&self.functions, &self.world);
+        let stretches = holes::stretches(self.world.image, &self.layout, &self.data);
+        let world = self.world;
         let mut functions: Vec<Function<'d>> = self
             .functions
             .into_iter()
@@ -377,7 +394,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
             .filter(|(f, _)| !f.absorbed)
             .map(|(working, returns)| Function {
                 entry: working.entry(),
-                returns: returns && !noreturn.contains(&working.entry()),
+                returns: returns && world.returns(working.entry()) != Returns::Never,
                 names: working.names,
                 vouchers: working.vouchers,
                 cfg: working.cfg,
@@ -399,23 +416,4 @@ impl<'a, 'd> Analysis<'a, 'd> {
             timings: self.timings,
         }
     }
-}
-
-pub(super) fn index_of(functions: &[Working<'_>]) -> Vec<(AddrRange, usize)> {
-    let mut index: Vec<(AddrRange, usize)> = functions
-        .iter()
-        .enumerate()
-        .filter(|(_, f)| !f.absorbed)
-        .flat_map(|(i, f)| {
-            let pieces = if f.cfg.pieces.is_empty() { &f.outline.pieces } else { &f.cfg.pieces };
-            pieces.iter().map(move |&piece| (piece, i))
-        })
-        .collect();
-    index.par_sort_unstable();
-    index
-}
-
-pub(super) fn holding(index: &[(AddrRange, usize)], at: LinkAddr) -> Option<usize> {
-    let behind = index.partition_point(|(range, _)| range.start <= at);
-    index[..behind].last().filter(|(range, _)| range.contains(at)).map(|&(_, i)| i)
 }

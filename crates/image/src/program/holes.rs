@@ -1,5 +1,6 @@
 //! Text that belongs to no function: stubs, fill, data, and functions nobody mentions.
 
+use super::layout::Layout;
 use super::references::References;
 use super::{Stretch, StretchKind};
 use crate::image::Image;
@@ -8,18 +9,17 @@ use crate::provenance::Provenance;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::isa::{Decode, fill_len};
 
-/// The parts of the text that `index` leaves free.
-fn free(image: &Image<'_>, index: &[(AddrRange, usize)]) -> Vec<AddrRange> {
+/// The parts of the text that belong to no function.
+fn free(image: &Image<'_>, layout: &Layout) -> Vec<AddrRange> {
     let mut holes = Vec::new();
-    let mut next = 0;
+    let mut pieces = layout.pieces().peekable();
     for text in &image.elf.text {
         let mut at = text.start;
-        while let Some((piece, _)) = index.get(next).filter(|(p, _)| p.start < text.end) {
+        while let Some(piece) = pieces.next_if(|piece| piece.start < text.end) {
             if piece.start > at {
                 holes.push(AddrRange::new(at, piece.start));
             }
             at = at.max(piece.end);
-            next += 1;
         }
         if at < text.end {
             holes.push(AddrRange::new(at, text.end));
@@ -35,13 +35,13 @@ fn plts(image: &Image<'_>) -> Vec<AddrRange> {
 /// Places in free text where a function may begin: wherever an address is taken, and behind fill.
 pub(super) fn candidates(
     image: &Image<'_>,
-    index: &[(AddrRange, usize)],
+    layout: &Layout,
     data: &[AddrRange],
     references: &References,
 ) -> Vec<(LinkAddr, Provenance)> {
     let plts = plts(image);
     let mut found = Vec::new();
-    for hole in free(image, index) {
+    for hole in free(image, layout) {
         if plts.iter().any(|p| p.overlaps(&hole)) {
             continue;
         }
@@ -89,10 +89,10 @@ pub(super) fn is_fill(image: &Image<'_>, range: AddrRange) -> bool {
 }
 
 /// Says what each free stretch is.
-pub(super) fn stretches(image: &Image<'_>, index: &[(AddrRange, usize)], data: &[AddrRange]) -> Vec<Stretch> {
+pub(super) fn stretches(image: &Image<'_>, layout: &Layout, data: &[AddrRange]) -> Vec<Stretch> {
     let plts = plts(image);
     let mut found = Vec::new();
-    for hole in free(image, index) {
+    for hole in free(image, layout) {
         let mut at = hole.start;
         while at < hole.end {
             let known =

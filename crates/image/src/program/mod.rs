@@ -3,6 +3,8 @@
 mod analyze;
 mod call_graph;
 mod holes;
+mod layout;
+mod links;
 mod noreturn;
 mod pieces;
 mod references;

@@ -1,10 +1,13 @@
 //! Functions that never come back.
 
 use super::analyze::Working;
+use super::world::World;
 use crate::image::Image;
 use crate::relocations::Filled;
+use rayon::prelude::*;
 use relive_code::addr::LinkAddr;
-use std::collections::{HashMap, HashSet};
+use relive_code::source::{Returns, Surroundings as _};
+use std::collections::HashSet;
 
 /// Functions of the C, C++, unwinding and Rust runtimes that are declared never to return, and do not.
 const NEVER_RETURN: &[&str] = &[
@@ -68,32 +71,31 @@ pub(super) fn of_imports(image: &Image<'_>) -> (HashSet<LinkAddr>, HashSet<LinkA
 }
 
 /// Which functions can come back: those with a return or a jump to somewhere unknown, and those that
-/// end in a tail call of one that can. The least set that satisfies this.
-pub(super) fn returning(functions: &[Working<'_>], stubs_noreturn: &HashSet<LinkAddr>) -> Vec<bool> {
-    let index: HashMap<LinkAddr, usize> = functions
+/// end in a tail call of one that can. The least set that satisfies this; one that is still to be read
+/// is in it, for nobody knows.
+pub(super) fn returning(functions: &[Working<'_>], world: &World<'_, '_>) -> Vec<bool> {
+    let mut entries: Vec<(LinkAddr, usize)> = functions
         .iter()
         .enumerate()
-        .flat_map(|(i, f)| f.outline.entries.iter().map(move |&e| (e, i)))
+        .flat_map(|(i, f)| f.outline.entries.iter().map(move |&entry| (entry, i)))
         .collect();
-    let mut returns = vec![false; functions.len()];
-    let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
-    let mut work = Vec::new();
-    for (i, function) in functions.iter().enumerate() {
-        let certain = !function.cfg.is_understood()
-            || function.cfg.may_return(|target| match index.get(&target) {
-                Some(&callee) => {
-                    waiting.entry(callee).or_default().push(i);
-                    false
-                }
-                None => !stubs_noreturn.contains(&target),
-            });
-        if certain {
-            returns[i] = true;
-            work.push(i);
+    entries.par_sort_unstable();
+    let mut returns: Vec<bool> = functions.iter().map(|f| f.stale || f.links.returns).collect();
+    // Pairs of a function and one that returns if it does.
+    let mut waiting: Vec<(usize, usize)> = Vec::new();
+    for (i, function) in functions.iter().enumerate().filter(|(_, f)| !f.stale && !f.links.returns) {
+        for &target in &function.links.returns_if {
+            match entries.binary_search_by_key(&target, |&(entry, _)| entry) {
+                Ok(found) => waiting.push((entries[found].1, i)),
+                Err(_) => returns[i] |= world.returns(target) != Returns::Never,
+            }
         }
     }
+    waiting.sort_unstable();
+    let mut work: Vec<usize> = (0..functions.len()).filter(|&i| returns[i]).collect();
     while let Some(i) = work.pop() {
-        for &caller in waiting.get(&i).into_iter().flatten() {
+        let first = waiting.partition_point(|&(callee, _)| callee < i);
+        for &(_, caller) in waiting[first..].iter().take_while(|&&(callee, _)| callee == i) {
             if !std::mem::replace(&mut returns[caller], true) {
                 work.push(caller);
             }

@@ -4,11 +4,13 @@
 //! any; otherwise the unwind table does, which shows that the stack is not as a call leaves it, or the
 //! jumps themselves do.
 
-use super::analyze::{Working, holding};
+use super::analyze::Working;
+use super::layout::Layout;
 use super::references::References;
 use crate::names::cold_parent;
+use rayon::prelude::*;
 use relive_code::addr::{AddrRange, LinkAddr};
-use relive_code::cfg::{EdgeKind, Target};
+use relive_code::cfg::EdgeKind;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Jumps between two functions.
@@ -22,20 +24,13 @@ struct Jumps {
 
 /// Joins pieces to their functions, and makes the targets of the remaining jumps into the middle of
 /// other functions entries of those.
-pub(super) fn absorb(functions: &mut [Working<'_>], index: &[(AddrRange, usize)], references: &References) {
+pub(super) fn absorb(functions: &mut [Working<'_>], layout: &mut Layout, references: &References) {
     let mut jumps: BTreeMap<usize, Jumps> = BTreeMap::new();
     let mut middles: Vec<(usize, usize, LinkAddr)> = Vec::new();
-    let mut called: HashSet<LinkAddr> = HashSet::new();
     for (i, function) in functions.iter().enumerate().filter(|(_, f)| !f.absorbed && !f.is_guess()) {
-        for block in &function.cfg.blocks {
-            if let relive_code::cfg::End::Call(target) = block.end {
-                called.insert(target);
-            }
-        }
-        for edge in &function.cfg.edges {
-            let Target::Outside(to) = edge.to else { continue };
-            let Some(other) = holding(index, to).filter(|&other| other != i) else { continue };
-            if edge.kind == EdgeKind::FallThrough && functions[other].entry() == to {
+        for &(to, kind) in &function.links.exits {
+            let Some(other) = layout.holding(to).filter(|&other| other != i) else { continue };
+            if kind == EdgeKind::FallThrough && functions[other].entry() == to {
                 continue;
             }
             jumps.entry(other).or_default().from.insert(i);
@@ -45,18 +40,16 @@ pub(super) fn absorb(functions: &mut [Working<'_>], index: &[(AddrRange, usize)]
             }
         }
     }
-    let mut joined: Vec<(usize, usize)> = Vec::new();
-    for (&piece, jumps) in &jumps {
-        if is_piece(&functions[piece], jumps, &called, references)
-            && let Some(owner) = owner_of(functions, piece, jumps)
-        {
-            joined.push((piece, owner));
-        }
-    }
+    jumps.retain(|&i, jumps| is_piece(&functions[i], jumps, references));
+    let called = called_among(functions, jumps.keys().map(|&i| functions[i].entry()).collect());
+    jumps.retain(|&i, _| !called.contains(&functions[i].entry()));
     // A piece may belong to what is itself a piece: follow to the end, and never in a circle.
-    let target: BTreeMap<usize, usize> = joined.iter().copied().collect();
+    let target: BTreeMap<usize, usize> = jumps
+        .iter()
+        .filter_map(|(&piece, jumps)| Some((piece, owner_of(functions, piece, jumps)?)))
+        .collect();
     let mut gone: HashSet<usize> = HashSet::new();
-    for &(piece, _) in &joined {
+    for &piece in target.keys() {
         let mut owner = piece;
         let mut steps = 0;
         while let Some(&next) = target.get(&owner) {
@@ -67,34 +60,40 @@ pub(super) fn absorb(functions: &mut [Working<'_>], index: &[(AddrRange, usize)]
             }
         }
         if steps <= target.len() && owner != piece && !gone.contains(&owner) {
-            join(functions, piece, owner);
+            join(functions, layout, piece, owner);
             gone.insert(piece);
         }
     }
     for (from, into, at) in middles {
         if !gone.contains(&from)
             && !gone.contains(&into)
-            && !joined.iter().any(|&(p, o)| (p, o) == (from, into) || (p, o) == (into, from))
+            && target.get(&from) != Some(&into)
+            && target.get(&into) != Some(&from)
         {
             functions[into].add_entry(at);
         }
     }
 }
 
-/// Whether a function is rather a piece of another one.
-fn is_piece(
-    candidate: &Working<'_>,
-    jumps: &Jumps,
-    called: &HashSet<LinkAddr>,
-    references: &References,
-) -> bool {
-    if called.contains(&candidate.entry()) {
-        return false;
+/// Which of `entries` are called.
+fn called_among(functions: &[Working<'_>], entries: HashSet<LinkAddr>) -> HashSet<LinkAddr> {
+    if entries.is_empty() {
+        return entries;
     }
+    functions
+        .par_iter()
+        .filter(|f| !f.absorbed && !f.is_guess())
+        .flat_map_iter(|f| f.links.calls.iter().filter(|call| entries.contains(call)))
+        .copied()
+        .collect()
+}
+
+/// Whether a function, unless it is called, is rather a piece of another one.
+fn is_piece(candidate: &Working<'_>, jumps: &Jumps, references: &References) -> bool {
     if candidate.fragment {
         return true;
     }
-    // Nothing names it, calls it or stores its address, one function jumps to it, and it jumps back.
+    // Nothing names it or stores its address, one function jumps to it, and it jumps back.
     let nameless = candidate.names.is_empty();
     let start = candidate.entry();
     let stored = !references.code_in(AddrRange::new(start, start.offset(1))).is_empty();
@@ -119,13 +118,16 @@ fn owner_of(functions: &[Working<'_>], piece: usize, jumps: &Jumps) -> Option<us
     }
 }
 
-fn join(functions: &mut [Working<'_>], piece: usize, owner: usize) {
+fn join(functions: &mut [Working<'_>], layout: &mut Layout, piece: usize, owner: usize) {
     let taken = std::mem::take(&mut functions[piece].outline);
     functions[piece].absorbed = true;
     functions[piece].outline.entries.push(taken.entries[0]);
     let names = std::mem::take(&mut functions[piece].names);
     let vouchers = functions[piece].vouchers;
     let into = &mut functions[owner];
+    for range in &taken.pieces {
+        layout.hand_over(range.start, owner);
+    }
     into.outline.pieces.extend(taken.pieces);
     into.outline.pieces.sort_unstable();
     into.outline.landing_pads.extend(taken.landing_pads);

@@ -4,7 +4,7 @@ use super::references::References;
 use crate::image::Image;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::source::{CodeSource, Pointer, Returns, Surroundings};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The image, and what has been found out about it so far.
 pub(super) struct World<'a, 'd> {
@@ -12,11 +12,9 @@ pub(super) struct World<'a, 'd> {
     pub(super) references: &'a References,
     /// Entries of all functions, sorted.
     pub(super) starts: Vec<LinkAddr>,
-    /// Functions and stubs that are declared never to come back.
-    pub(super) noreturn: HashSet<LinkAddr>,
-    /// Functions whose code shows no way back.
-    pub(super) seemingly_noreturn: HashSet<LinkAddr>,
-    /// Slots that lead to such functions.
+    /// Functions and stubs that do not come back: declared so, or their code shows no way back.
+    pub(super) noreturn: HashMap<LinkAddr, Returns>,
+    /// Slots that lead to functions that are declared never to come back.
     pub(super) noreturn_slots: HashSet<LinkAddr>,
 }
 
@@ -28,13 +26,7 @@ impl CodeSource for World<'_, '_> {
 
 impl Surroundings for World<'_, '_> {
     fn returns(&self, callee: LinkAddr) -> Returns {
-        if self.noreturn.contains(&callee) {
-            Returns::Never
-        } else if self.seemingly_noreturn.contains(&callee) {
-            Returns::SeeminglyNot
-        } else {
-            Returns::Yes
-        }
+        self.noreturn.get(&callee).copied().unwrap_or(Returns::Yes)
     }
 
     fn returns_through(&self, slot: LinkAddr) -> Returns {
