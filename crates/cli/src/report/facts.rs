@@ -26,7 +26,6 @@ pub(crate) struct Coverage {
 
 impl Coverage {
     fn add(&mut self, count: Option<Count>) {
-        self.total += 1;
         self.measured += u64::from(count.is_some());
         self.executed += u64::from(count.is_some_and(|count| count.value() > 0));
     }
@@ -133,15 +132,11 @@ impl<'p> ModuleFacts<'p> {
             reasons.entry(module.text(reason)).or_default().add(function);
         };
         for function in &module.functions {
+            facts.functions.total += 1;
             facts.functions.add(ran(function));
-            for block in &function.blocks {
-                facts.blocks.add(block.count);
-                let count = block.count.map_or(0, Count::value);
-                facts.block_executions = facts.block_executions.saturating_add(count);
-            }
-            facts.instructions = facts.instructions.saturating_add(function.executed_insns());
+            facts.blocks.total += function.blocks.len() as u64;
             match function.state {
-                State::Measured => {}
+                State::Measured => facts.add_blocks(function),
                 State::EntryOnly { reason } => note(&mut entry_only, reason, function),
                 State::NotMeasured { reason } => note(&mut not_measured, reason, function),
             }
@@ -159,6 +154,17 @@ impl<'p> ModuleFacts<'p> {
                 reasons
             });
         facts
+    }
+}
+
+impl ModuleFacts<'_> {
+    fn add_blocks(&mut self, function: &Function) {
+        for block in &function.blocks {
+            self.blocks.add(block.count);
+            let count = block.count.map_or(0, Count::value);
+            self.block_executions = self.block_executions.saturating_add(count);
+        }
+        self.instructions = self.instructions.saturating_add(function.executed_insns());
     }
 }
 

@@ -22,10 +22,11 @@ pub(crate) fn print(facts: &Facts<'_>, args: &Report, out: &mut dyn Write) -> Re
     screen.loops(out)?;
     screen.calls(out)?;
     for module in &facts.modules {
-        reasons("not measured", &module.not_measured, out)?;
-        reasons("only entries counted", &module.entry_only, out)?;
-        reasons("counts may be off", &module.approximate, out)?;
-        screen.doubts(module, out)?;
+        let place = screen.label(module.module).map_or_else(String::new, |label| format!(" in {label}"));
+        reasons(&format!("not measured{place}"), &module.not_measured, out)?;
+        reasons(&format!("only entries counted{place}"), &module.entry_only, out)?;
+        reasons(&format!("counts may be off{place}"), &module.approximate, out)?;
+        screen.doubts(module, &place, out)?;
     }
     Ok(())
 }
@@ -44,11 +45,26 @@ impl Screen<'_, '_> {
     /// A name, with the file it is in if there are several.
     fn name(&self, module: &Module, name: &str) -> String {
         let name = shown(name, self.args);
-        if self.facts.modules.len() < 2 {
-            return name.into_owned();
+        match self.label(module) {
+            Some(label) => format!("{name} [{label}]"),
+            None => name.into_owned(),
         }
-        let file = module.path.rsplit('/').next().unwrap_or_default();
-        format!("{name} [{}]", field(file))
+    }
+
+    /// What tells a module from the others, if there are any: the name of its file and, if that is not
+    /// enough, the start of its build-id.
+    fn label(&self, module: &Module) -> Option<String> {
+        let file = |module: &Module| module.path.rsplit('/').next().unwrap_or_default().to_string();
+        let own = file(module);
+        let same = self.facts.modules.iter().filter(|other| file(other.module) == own).count();
+        match self.facts.modules.len() {
+            0 | 1 => None,
+            _ if same == 1 => Some(field(&own).into_owned()),
+            _ => {
+                let id = &module.build_id[..module.build_id.len().min(4)];
+                Some(format!("{} {}", field(&own), hex(id)))
+            }
+        }
     }
 
     fn heading(&self, facts: &ModuleFacts<'_>, out: &mut dyn Write) -> Result<()> {
@@ -81,11 +97,13 @@ impl Screen<'_, '_> {
             )
         };
         let mut functions = share(facts.functions);
-        for (reasons, what) in [(&facts.entry_only, "only entries"), (&facts.not_measured, "not measured")] {
-            let count: u64 = reasons.iter().map(|(_, amount)| amount.functions).sum();
-            if count > 0 {
-                functions.push_str(&format!(", {} {what}", grouped(count)));
-            }
+        let count = |reasons: &Reasons<'_>| reasons.iter().map(|(_, amount)| amount.functions).sum::<u64>();
+        let (entry_only, not_measured) = (count(&facts.entry_only), count(&facts.not_measured));
+        if entry_only > 0 {
+            functions.push_str(&format!(" ({} only at their entry)", grouped(entry_only)));
+        }
+        if not_measured > 0 {
+            functions.push_str(&format!("; {} not measured", grouped(not_measured)));
         }
         row(out, "functions", facts.functions.executed, functions)?;
         if facts.module.mode != Mode::Functions {
@@ -157,13 +175,13 @@ impl Screen<'_, '_> {
         Ok(())
     }
 
-    fn doubts(&self, facts: &ModuleFacts<'_>, out: &mut dyn Write) -> Result<()> {
+    fn doubts(&self, facts: &ModuleFacts<'_>, place: &str, out: &mut dyn Write) -> Result<()> {
         let lost = facts.module.lost;
         if lost.shared() {
-            writeln!(out, "\nthreads had to share counters: counts may be too low")?;
+            writeln!(out, "\nthreads had to share counters{place}: counts may be too low")?;
         }
         if lost.targets() {
-            writeln!(out, "\nsome targets of indirect calls were not recorded")?;
+            writeln!(out, "\nsome targets of indirect calls were not recorded{place}")?;
         }
         if let Some(first) = facts.inconsistent.first() {
             writeln!(
