@@ -24,82 +24,13 @@ pub(crate) enum Command {
     /// Show what is known of a binary, who vouches for it, and what is not understood and why.
     Inspect(Inspect),
     /// Rewrite a binary so that it counts what it does, exactly, and leaves a profile.
-    Instrument(Instrument),
-}
-
-const INSTRUMENT_EXAMPLES: &str = "\
-EXAMPLES:
-  relive instrument app -o app.counted && ./app.counted
-      leaves ./app.counted.rprof; further runs add to it
-  relive instrument app -o app.counted --mode blocks --profile /var/tmp/%e.%p.rprof
-      counts blocks only, and writes one profile per process
-  relive instrument libfoo.so.1 -o counted/libfoo.so.1
-      LD_LIBRARY_PATH=counted then makes any program count what it does in the library
-  relive instrument app -o app.test --trap
-      any code that escapes the rewriting ends the program: for tests of relive
-
-Where the profile goes: RELIVE_PROFILE, else --profile, else ./NAME.rprof. In both, %p is the process id\nand %e the name of the program.
-
-Exit status: 0 done, 2 the file cannot be read or cannot be rewritten.";
-
-/// Arguments of `relive instrument`.
-#[derive(Args)]
-#[command(after_help = INSTRUMENT_EXAMPLES)]
-pub(crate) struct Instrument {
-    /// The executable or shared library to rewrite
-    pub(crate) binary: PathBuf,
-
-    /// Where the rewritten file goes
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: PathBuf,
-
-    /// What to count
-    #[arg(long, value_enum, default_value_t = CountMode::Edges)]
-    pub(crate) mode: CountMode,
-
-    /// Record where indirect calls lead
-    #[arg(long, value_enum, default_value_t = Switch::On, value_name = "on|off")]
-    pub(crate) calls: Switch,
-
-    /// Only these functions: names, or @FILE with one name a line
-    #[arg(long, value_name = "NAMES|@FILE", value_delimiter = ',')]
-    pub(crate) only: Vec<String>,
-
-    /// Not these functions
-    #[arg(long, value_name = "NAMES|@FILE", value_delimiter = ',')]
-    pub(crate) except: Vec<String>,
-
-    /// Where runs write the profile unless RELIVE_PROFILE says otherwise
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) profile: Option<String>,
-
-    /// Fill old code with traps, so that nothing escapes unseen
-    #[arg(long)]
-    pub(crate) trap: bool,
-
-    /// Show how long each phase took
-    #[arg(long)]
-    pub(crate) timings: bool,
-}
-
-/// What to count.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum CountMode {
-    /// Every edge, with the fewest counters
-    Edges,
-    /// Every block
-    Blocks,
-    /// Calls of every function
-    Functions,
-}
-
-/// On or off.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Switch {
-    /// Do it
-    On,
-    /// Leave it
-    Off,
+    Instrument(crate::instrument::Args),
+    /// Show what a profile tells: hottest functions, loops, calls, coverage; or one function in detail.
+    Report(Report),
+    /// Print one table of a profile for scripts: tab-separated, with a header line.
+    Dump(Dump),
+    /// Add profiles up.
+    Merge(Merge),
 }
 
 const INSPECT_EXAMPLES: &str = "\
@@ -182,4 +113,124 @@ pub(crate) struct Inspect {
     /// Print how long each phase took, to standard error
     #[arg(long)]
     pub(crate) timings: bool,
+}
+
+const MERGE_EXAMPLES: &str = "\
+EXAMPLES:
+  relive merge monday.rprof tuesday.rprof -o week.rprof
+      the counts of both; programs of different builds stay apart in it
+
+Exit status: 0 done, 2 a file cannot be read or written.";
+
+/// Arguments of `relive merge`.
+#[derive(Args)]
+#[command(after_help = MERGE_EXAMPLES)]
+pub(crate) struct Merge {
+    /// The profiles to add up
+    #[arg(required = true)]
+    pub(crate) profiles: Vec<PathBuf>,
+
+    /// Where to write the sum; may be one of the profiles
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+}
+
+const DUMP_EXAMPLES: &str = "\
+EXAMPLES:
+  relive dump app.rprof --blocks | awk -F'\\t' '$5 == 0'
+      blocks that never ran
+  relive dump app.rprof --calls | sort -t$'\\t' -k5 -n | tail
+      the most frequent calls
+
+Addresses are in hexadecimal, as linked; names as in the symbol table. A count that is not known is `-`.
+The columns are in docs/profile-format.md.
+
+Exit status: 0 done, 2 the file cannot be read or is not a profile.";
+
+/// Arguments of `relive dump`.
+#[derive(Args)]
+#[command(after_help = DUMP_EXAMPLES, group = clap::ArgGroup::new("table").required(true))]
+pub(crate) struct Dump {
+    /// The profile
+    pub(crate) profile: PathBuf,
+
+    /// Functions: how well measured, how often entered, instructions executed
+    #[arg(long, group = "table", help_heading = "What to print")]
+    pub(crate) functions: bool,
+
+    /// Basic blocks: how often each ran
+    #[arg(long, group = "table", help_heading = "What to print")]
+    pub(crate) blocks: bool,
+
+    /// Edges between blocks: how often each was taken
+    #[arg(long, group = "table", help_heading = "What to print")]
+    pub(crate) edges: bool,
+
+    /// Calls: from where, of what, how often
+    #[arg(long, group = "table", help_heading = "What to print")]
+    pub(crate) calls: bool,
+
+    /// Loops: how often entered, how often their header ran
+    #[arg(long, group = "table", help_heading = "What to print")]
+    pub(crate) loops: bool,
+
+    /// Write to a file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+const REPORT_EXAMPLES: &str = "\
+EXAMPLES:
+  relive report app.rprof
+      one screen: totals, hottest functions, loops with trip counts, calls, coverage
+  relive report app.rprof --annotate main
+      its source, or else its disassembly, with counts in the margin
+  relive report app.rprof --annotate main --disassembly --binary build/app
+  relive report app.rprof --json | jq .modules[0].blocks
+
+Exit status: 0 done, 2 the file cannot be read or is not a profile.";
+
+/// Arguments of `relive report`.
+#[derive(Args)]
+#[command(after_help = REPORT_EXAMPLES)]
+pub(crate) struct Report {
+    /// The profile
+    pub(crate) profile: PathBuf,
+
+    /// One function, with counts in the margin: a name as in the symbol table or demangled, or an address
+    /// inside it
+    #[arg(long, short, value_name = "FUNCTION", conflicts_with = "json", help_heading = "What to print")]
+    pub(crate) annotate: Option<String>,
+
+    /// Print everything, not only the top, as JSON (schema: docs/report-json.md)
+    #[arg(long, help_heading = "What to print")]
+    pub(crate) json: bool,
+
+    /// How many functions, loops and calls to print
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "How to print")]
+    pub(crate) top: usize,
+
+    /// With --annotate: disassembly even if there is source
+    #[arg(long, requires = "annotate", help_heading = "How to print")]
+    pub(crate) disassembly: bool,
+
+    /// Write disassembly in AT&T syntax instead of Intel's
+    #[arg(long, help_heading = "How to print")]
+    pub(crate) att: bool,
+
+    /// Show names as in the symbol table instead of demangled
+    #[arg(long, help_heading = "How to print")]
+    pub(crate) mangled: bool,
+
+    /// Write to a file instead of standard output
+    #[arg(long, short, value_name = "FILE", help_heading = "How to print")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// With --annotate: the program that was measured, if it is not where it was
+    #[arg(long, value_name = "FILE", requires = "annotate")]
+    pub(crate) binary: Option<PathBuf>,
+
+    /// Look for separate debug files below this folder too (may be given several times)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) debug_root: Vec<PathBuf>,
 }

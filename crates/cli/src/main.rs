@@ -1,10 +1,15 @@
 //! The `relive` command: arguments, messages, exit codes. What it does is in the libraries.
 
 mod args;
+mod dump;
 mod inspect;
 mod instrument;
+mod merge;
 mod output;
 mod picture;
+mod profiles;
+mod remedy;
+mod report;
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -14,6 +19,9 @@ fn main() -> ExitCode {
     let result = match args.command {
         args::Command::Inspect(args) => inspect::run(&args),
         args::Command::Instrument(args) => instrument::run(&args),
+        args::Command::Merge(args) => merge::run(&args),
+        args::Command::Dump(args) => dump::run(&args),
+        args::Command::Report(args) => report::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

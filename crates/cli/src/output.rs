@@ -1,6 +1,7 @@
 //! Where results go: standard output, or a file that appears only once it is complete.
 
 use anyhow::{Context as _, Result};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -76,6 +77,15 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
     let hundredths = part as u128 * 10_000 / u128::from(whole);
     format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+}
+
+/// Text that cannot break a table, whatever a symbol is called.
+pub(crate) fn field(text: &str) -> Cow<'_, str> {
+    if text.contains(|c: char| c.is_control()) {
+        text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>().into()
+    } else {
+        text.into()
+    }
 }
 
 #[cfg(test)]

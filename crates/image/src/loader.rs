@@ -19,7 +19,7 @@ use crate::lines::{Supplement, has_dwarf};
 use object::elf as raw;
 use object::read::Object as _;
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
@@ -213,13 +213,22 @@ impl Loaded {
     }
 }
 
-/// Reads a regular file; a pipe or a device is not even opened.
-fn read_file(path: &Path) -> Result<Vec<u8>, LoadError> {
+/// Opens a regular file for reading; a pipe or a device is not even opened.
+///
+/// # Errors
+/// If there is no regular, readable file at `path`.
+pub fn open_file(path: &Path) -> Result<File, LoadError> {
     let fault = |why| LoadError::new(path, why);
     check_kind(path, &fs::metadata(path).map_err(fault)?)?;
-    let mut file = OpenOptions::new().read(true).custom_flags(NONBLOCKING).open(path).map_err(fault)?;
+    let file = OpenOptions::new().read(true).custom_flags(NONBLOCKING).open(path).map_err(fault)?;
+    check_kind(path, &file.metadata().map_err(fault)?)?;
+    Ok(file)
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let fault = |why| LoadError::new(path, why);
+    let mut file = open_file(path)?;
     let metadata = file.metadata().map_err(fault)?;
-    check_kind(path, &metadata)?;
     let mut bytes = Vec::new();
     // The size may be a lie, as in /proc, so it is only where to begin.
     bytes

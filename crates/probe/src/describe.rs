@@ -138,11 +138,15 @@ enum Called {
 
 fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: &Fate) -> Described<'l> {
     let cfg = &function.cfg;
-    let mut out =
-        Described { blocks: blocks(subject, cfg), edges: Vec::new(), loops: loops(cfg), calls: Vec::new(), lines: Vec::new() };
+    let mut out = Described {
+        blocks: blocks(subject, cfg),
+        edges: Vec::new(),
+        loops: loops(cfg),
+        calls: Vec::new(),
+        lines: Vec::new(),
+    };
     for (id, block) in cfg.numbered_blocks() {
-        if let Some(location) = subject.lines.at(block.start)
-        {
+        if let Some(location) = subject.lines.at(block.start) {
             out.lines.push((id.index(), location.file, location.line));
         }
     }
@@ -170,14 +174,18 @@ fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: 
         out.calls.push((CalledBy::Block(id.0), called));
     }
     for (i, arc) in measured.flow.arcs.iter().enumerate() {
-        let leaves = matches!(arc, Arc { kind: ArcKind::TailCall | ArcKind::FallThrough | ArcKind::Taken, to: Node::Outside, .. });
+        let leaves = matches!(
+            arc,
+            Arc { kind: ArcKind::TailCall | ArcKind::FallThrough | ArcKind::Taken, to: Node::Outside, .. }
+        );
         if !leaves {
             continue;
         }
         let called = match (arc.outside, arc.from) {
             (Some(to), _) => Called::To(to),
             (None, Node::Block(from)) => {
-                let slot = cfg.block(from).insns(&subject.image.elf).last().and_then(|i| i.fixed_memory_operand());
+                let slot =
+                    cfg.block(from).insns(&subject.image.elf).last().and_then(|i| i.fixed_memory_operand());
                 match (measured.sites.get(&from), slot) {
                     (None, Some(slot)) => Called::Through(slot),
                     (site, _) => Called::Indirect(site.copied()),

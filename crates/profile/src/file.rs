@@ -8,12 +8,10 @@ use relive_abi::rprof::{FileHeader, MAGIC, VERSION};
 use relive_abi::{PAGE, page_up};
 use std::io::{Cursor, Read, Seek, SeekFrom};
 
-/// How much [`zstd`] tries. On the description of a large compiler, 19 saves a seventh of what 3 leaves
-/// and takes thirty times as long.
+/// How much [`zstd`] tries.
 const LEVEL: i32 = 3;
 
-/// What a description may unpack to: this, and [`UNPACK_RATIO`] times its length. Real ones unpack to
-/// three to ten times their length.
+/// What a description may unpack to: this, and [`UNPACK_RATIO`] times its length.
 const UNPACK_LEAST: u64 = 1 << 20;
 const UNPACK_RATIO: u64 = 100;
 

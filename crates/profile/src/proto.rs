@@ -245,7 +245,8 @@ pub struct Edges {
     /// Where to: the difference to where from.
     #[prost(sint64, repeated, tag = "2")]
     pub to: Vec<i64>,
-    /// Why, as `EdgeKind` has it.
+    /// Why: 0 entered, 1 fall-through, 2 taken, 3 jump, 4 case, 5 call-return, 6 landing-pad, 7 tail-call,
+    /// 8 return, 9 no-return.
     #[prost(uint32, repeated, tag = "3")]
     pub kind: Vec<u32>,
     /// As for blocks. Empty if no edge has one.
@@ -295,6 +296,9 @@ pub struct Calls {
     /// 0: the address. Else zero.
     #[prost(uint64, repeated, tag = "4")]
     pub address: Vec<u64>,
+    /// The address of the instruction: each the difference to the one before, over all functions.
+    #[prost(sint64, repeated, tag = "5")]
+    pub site: Vec<i64>,
 }
 
 /// Indirect calls whose targets are recorded.

@@ -118,7 +118,11 @@ mod tests {
             let lines = text(Way::Through(register));
             let name = register.to_string();
             assert_eq!(lines.len(), 3);
-            assert!(lines[0].starts_with(&format!("mov {name}, gs:[")) || lines[0].starts_with(&format!("mov {name}, qword ptr gs:[")), "{lines:?}");
+            assert!(
+                lines[0].starts_with(&format!("mov {name}, gs:["))
+                    || lines[0].starts_with(&format!("mov {name}, qword ptr gs:[")),
+                "{lines:?}"
+            );
             assert_eq!(lines[1].replace(' ', ""), format!("lea{name},[{name}+1]"), "{lines:?}");
             assert!(lines[2].ends_with(&format!(", {name}")), "{lines:?}");
         }

@@ -25,7 +25,11 @@ const MARK: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// Finds room for a detour at each of `places` (sorted, different) inside `dead`, the stretches of old code
 /// that nobody needs (sorted). `None` if there is no room.
 #[must_use]
-pub fn plan(places: &[LinkAddr], dead: &[AddrRange], bytes: impl Fn(LinkAddr) -> [u8; 4]) -> Option<Vec<Detour>> {
+pub fn plan(
+    places: &[LinkAddr],
+    dead: &[AddrRange],
+    bytes: impl Fn(LinkAddr) -> [u8; 4],
+) -> Option<Vec<Detour>> {
     let mut detours = Vec::new();
     let mut taken: Vec<AddrRange> = Vec::new();
     let mut cramped = Vec::new();

@@ -202,9 +202,7 @@ fn program_headers(old: &Old<'_>, changes: &Changes) -> Vec<Segment> {
     }
     // The table's length was announced before it was known whether this one is needed.
     let spare = match changes.eh_frame_hdr {
-        Some((at, len)) if !has_search_table => {
-            segment(elf::PT_GNU_EH_FRAME, old, at, len)
-        }
+        Some((at, len)) if !has_search_table => segment(elf::PT_GNU_EH_FRAME, old, at, len),
         _ => segment(elf::PT_NULL, old, LinkAddr(old.base), 0),
     };
     segments.push(spare);

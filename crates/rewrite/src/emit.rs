@@ -102,7 +102,8 @@ pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
             .filter(|(_, b)| b.reached && piece.contains(b.start))
             .map(|(id, _)| id)
             .collect();
-        (!blocks.is_empty()).then(|| Emitter::new(elf, job, &liveness, &counters, &blocks).run(piece, &blocks))
+        (!blocks.is_empty())
+            .then(|| Emitter::new(elf, job, &liveness, &counters, &blocks).run(piece, &blocks))
     });
     pieces.collect()
 }
@@ -199,7 +200,8 @@ impl<'a> Emitter<'a> {
     ) -> Chunk {
         let Self { a, job, heads, rows, throws, ways, .. } = self;
         let code = a.finish();
-        let settled = |places: &[(LinkAddr, Label)]| places.iter().map(|&(at, l)| (at, code.label(l))).collect();
+        let settled =
+            |places: &[(LinkAddr, Label)]| places.iter().map(|&(at, l)| (at, code.label(l))).collect();
         Chunk {
             piece,
             entries: settled(entries),
@@ -221,8 +223,7 @@ impl<'a> Emitter<'a> {
 
     /// A block its compiler had aligned stays aligned.
     fn deserves_alignment(&self, block: &Block) -> bool {
-        block.start.0.is_multiple_of(16)
-            && self.job.cfg.gaps.iter().any(|gap| gap.range.end == block.start)
+        block.start.0.is_multiple_of(16) && self.job.cfg.gaps.iter().any(|gap| gap.range.end == block.start)
             || self.job.cfg.entries.first().is_some_and(|&e| self.job.cfg.block(e).start == block.start)
     }
 

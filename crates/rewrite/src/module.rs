@@ -19,8 +19,8 @@ use relive_image::elf::Kind;
 use relive_image::image::Image;
 use relive_image::program::{FunctionId, Program};
 use relive_image::unwind_rows::{Cfa, Row};
-use relive_probe::frequency::Frequencies;
 use relive_probe::describe::{Fate, Measured};
+use relive_probe::frequency::Frequencies;
 use relive_probe::graph::Flow;
 use relive_probe::placement::Plan;
 use relive_probe::steady::Steady;
@@ -221,7 +221,8 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let lsda_len = tables_at.0 + tables.len() as u64 - lsda_at.0;
         tables.resize(tables.len().next_multiple_of(8), 0);
         let frame_at = tables_at.offset(tables.len() as u64);
-        let (frame, index) = self.unwind_section(frame_at, &chunks, &places, &lsdas, &runtime_facts, runtime_at);
+        let (frame, index) =
+            self.unwind_section(frame_at, &chunks, &places, &lsdas, &runtime_facts, runtime_at);
         tables.extend(&frame);
         tables.resize(tables.len().next_multiple_of(8), 0);
         let search_at = tables_at.offset(tables.len() as u64);
@@ -285,7 +286,12 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         changes.headers_in = changes.segments.len();
         let tables_len = tables.len() as u64;
         changes.segments.push(NewSegment { at: tables_at, len: tables_len, bytes: tables, flags: PF_R.0 });
-        changes.segments.push(NewSegment { at: area, len: area_len, bytes: Vec::new(), flags: PF_R.0 | PF_W.0 });
+        changes.segments.push(NewSegment {
+            at: area,
+            len: area_len,
+            bytes: Vec::new(),
+            flags: PF_R.0 | PF_W.0,
+        });
         debug_assert_eq!(changes.segments.len(), runtime.segments.len() + 3);
         changes.eh_frame_hdr = Some((search_at, eh_frame::search_table_len(index.len())));
         changes.sections = vec![
@@ -382,7 +388,9 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let old: Vec<_> = unwind
             .frames
             .par_iter()
-            .map(|frame| unwind.rows(frame).map(|(treatment, rows)| (frame.range, treatment, frame.lsda, rows)))
+            .map(|frame| {
+                unwind.rows(frame).map(|(treatment, rows)| (frame.range, treatment, frame.lsda, rows))
+            })
             .collect();
         for (range, treatment, lsda, rows) in old.into_iter().flatten() {
             let rows = rows.into_iter().map(|(range, row)| (range.start, Cow::Owned(row))).collect();
@@ -406,8 +414,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         for frame in &runtime.unwind.frames {
             let Ok((treatment, rows)) = runtime.unwind.rows(frame) else { continue };
             let moved = |at: LinkAddr| runtime_at.offset(at.0);
-            let rows =
-                rows.into_iter().map(|(range, row)| (moved(range.start), Cow::Owned(row))).collect();
+            let rows = rows.into_iter().map(|(range, row)| (moved(range.start), Cow::Owned(row))).collect();
             let range = AddrRange::new(moved(frame.range.start), moved(frame.range.end));
             writer.entry(&Entry { range, treatment, lsda: None, rows });
         }

@@ -3,7 +3,7 @@
 use crate::detour::{self, Detour};
 use crate::frames::Frames;
 use relive_code::addr::{AddrRange, LinkAddr};
-use relive_code::cfg::{BlockId, Cfg, End, EdgeKind, GapKind, Target};
+use relive_code::cfg::{BlockId, Cfg, EdgeKind, End, GapKind, Target};
 use relive_code::isa::Tie;
 use relive_image::image::Image;
 use relive_image::program::{Function, Program, StretchKind};
@@ -123,7 +123,8 @@ pub fn check(
     let frames = Frames::read(&image.elf, unwind, &cfg.pieces).map_err(Left::UnwindTables)?;
     for piece in &cfg.pieces {
         let inside: Vec<_> = frames.frames.iter().filter(|(range, ..)| range.overlaps(piece)).collect();
-        if inside.windows(2).any(|pair| pair[0].1 != pair[1].1 || pair[0].2.is_some() || pair[1].2.is_some()) {
+        if inside.windows(2).any(|pair| pair[0].1 != pair[1].1 || pair[0].2.is_some() || pair[1].2.is_some())
+        {
             return Err(Left::UnwindTables("several exception tables in one piece"));
         }
     }

@@ -11,7 +11,11 @@ use relive_image::relocations::Filled;
 ///
 /// # Errors
 /// If there is no place for it.
-pub(crate) fn hook(image: &Image<'_>, start: LinkAddr, changes: &mut Changes) -> Result<LinkAddr, &'static str> {
+pub(crate) fn hook(
+    image: &Image<'_>,
+    start: LinkAddr,
+    changes: &mut Changes,
+) -> Result<LinkAddr, &'static str> {
     if image.elf.kind != Kind::SharedObject {
         changes.entry = Some(start);
         return Ok(image.elf.entry);

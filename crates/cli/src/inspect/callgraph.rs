@@ -1,8 +1,8 @@
 //! Who calls whom, as a table or a picture.
 
 use super::Subject;
-use super::tables::field;
 use crate::args::Inspect;
+use crate::output::field;
 use crate::picture::{Arrow, ArrowKind, Node, Picture, Tone};
 use anyhow::Result;
 use relive_image::program::{Call, CallGraph, Callee, FunctionId};

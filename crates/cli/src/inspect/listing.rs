@@ -1,9 +1,8 @@
 //! One function for people: its blocks with disassembly, source lines, loops and liveness.
 
 use super::Subject;
-use super::tables::field;
 use crate::args::Inspect;
-use crate::output::grouped;
+use crate::output::{field, grouped};
 use anyhow::Result;
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::{Block, BlockId, Cfg, Edge, End, Target};

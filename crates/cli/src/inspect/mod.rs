@@ -11,6 +11,7 @@ mod verify;
 
 use crate::args::Inspect;
 use crate::output::write_to;
+use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result};
 use relive_image::image::Image;
 use relive_image::lines::Lines;
@@ -106,30 +107,6 @@ pub(crate) fn run(args: &Inspect) -> Result<()> {
 
 fn needs_statistics(args: &Inspect) -> bool {
     args.function.is_none() && !(args.functions || args.blocks || args.callgraph || args.dot || args.svg)
-}
-
-/// Adds what to do to what is wrong.
-pub(crate) fn with_remedy(error: anyhow::Error) -> anyhow::Error {
-    use relive_image::error::ImageError;
-    use relive_image::loader::LoadError;
-    let remedy = match (error.downcast_ref::<ImageError>(), error.downcast_ref::<LoadError>()) {
-        (Some(ImageError::NotElf), _) => {
-            "give the program itself, not a script that starts it or an archive that holds it"
-        }
-        (Some(ImageError::WrongClass(_) | ImageError::WrongMachine(_)), _) => "build or fetch it for x86-64",
-        (Some(ImageError::WrongType(_)), _) => "link it first",
-        (Some(ImageError::Damaged { .. }), _) | (_, Some(LoadError::Empty { .. })) => {
-            "fetch or build the file again"
-        }
-        (Some(ImageError::NoCode), _) => "if this is a separate debug file, give the program it belongs to",
-        (_, Some(LoadError::Missing { .. })) => "check the spelling and the folder",
-        (_, Some(LoadError::Directory { .. })) => "give one file in it",
-        (_, Some(LoadError::Special { .. })) => "copy what it holds to a file, and give that",
-        (_, Some(LoadError::Forbidden { .. })) => "become its owner, or ask them to let you read it",
-        (_, Some(LoadError::Unreadable { .. })) => "copy it to another disk, and give the copy",
-        (None, None) => return error,
-    };
-    anyhow::anyhow!("{error} ({remedy})")
 }
 
 fn print_timings(subject: &Subject<'_, '_>) {

@@ -1,8 +1,7 @@
 //! One screen for people.
 
 use super::Subject;
-use super::tables::field;
-use crate::output::{grouped, percent};
+use crate::output::{field, grouped, percent};
 use anyhow::Result;
 use relive_code::cfg::EdgeKind;
 use relive_image::program::Statistics;

@@ -1,6 +1,7 @@
 //! Tables for scripts: tab-separated, with a header line.
 
 use super::Subject;
+use crate::output::field;
 use anyhow::Result;
 use relive_code::cfg::Target;
 use std::io::Write;
@@ -45,13 +46,4 @@ pub(crate) fn blocks(subject: &Subject<'_, '_>, out: &mut dyn Write) -> Result<(
         }
     }
     Ok(())
-}
-
-/// Text that cannot break a table, whatever a symbol is called.
-pub(crate) fn field(text: &str) -> std::borrow::Cow<'_, str> {
-    if text.contains(|c: char| c.is_control()) {
-        text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>().into()
-    } else {
-        text.into()
-    }
 }

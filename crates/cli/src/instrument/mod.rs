@@ -1,11 +1,14 @@
 //! `relive instrument`: rewrites a binary so that it counts what it does.
 
+mod args;
 mod summary;
 
-use crate::args::{CountMode, Instrument, Switch};
-use crate::inspect::with_remedy;
+pub(crate) use args::Args;
+
 use crate::output::write_to;
+use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result, anyhow, bail};
+use args::{CountMode, Switch};
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options as LoadOptions};
 use relive_image::names::demangle;
@@ -18,7 +21,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 /// Rewrites the file that was asked for.
-pub(crate) fn run(args: &Instrument) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let mut timings: Vec<(&'static str, Duration)> = Vec::new();
     let mut timed = Instant::now();
     let mut lap = |name| {
@@ -31,10 +34,9 @@ pub(crate) fn run(args: &Instrument) -> Result<()> {
             args.output.display()
         );
     }
-    let loaded =
-        Loaded::open(&args.binary, &LoadOptions::default()).map_err(anyhow::Error::from).map_err(with_remedy)?;
+    let loaded = Loaded::open(&args.binary, &LoadOptions::default()).map_err(with_remedy)?;
     let named = || args.binary.display().to_string();
-    let image = loaded.image().map_err(anyhow::Error::from).map_err(with_remedy).with_context(named)?;
+    let image = loaded.image().map_err(with_remedy).with_context(named)?;
     lap("read");
     let program = analyze(&image);
     lap("analyse");
@@ -93,7 +95,7 @@ pub(crate) fn run(args: &Instrument) -> Result<()> {
     summary::print(args, &program, outline, &rewritten, &pattern, if args.timings { &timings } else { &[] })
 }
 
-fn same_file(args: &Instrument) -> bool {
+fn same_file(args: &Args) -> bool {
     match (std::fs::canonicalize(&args.binary), std::fs::canonicalize(&args.output)) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
@@ -101,7 +103,7 @@ fn same_file(args: &Instrument) -> bool {
 }
 
 /// Where the profile goes if nothing else is said: beside whoever runs the program, under its name.
-fn pattern(args: &Instrument) -> Result<String> {
+fn pattern(args: &Args) -> Result<String> {
     match &args.profile {
         Some(pattern) if pattern.is_empty() || pattern.contains('\0') => {
             bail!("--profile needs a path, in which %p and %e stand for process and program")
@@ -121,7 +123,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn new(program: &Program<'_>, args: &Instrument) -> Result<Self> {
+    fn new(program: &Program<'_>, args: &Args) -> Result<Self> {
         let only = if args.only.is_empty() { None } else { Some(find(program, &args.only, "--only")?) };
         Ok(Self { only, except: find(program, &args.except, "--except")? })
     }

@@ -1,6 +1,6 @@
 //! What `relive instrument` says when it is done.
 
-use crate::args::Instrument;
+use super::Args;
 use crate::output::{grouped, percent};
 use anyhow::Result;
 use relive_image::program::Program;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Prints it on standard error, since the result is a file.
 pub(crate) fn print(
-    args: &Instrument,
+    args: &Args,
     program: &Program<'_>,
     outline: &Outline,
     rewritten: &Rewritten,

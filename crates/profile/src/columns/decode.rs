@@ -363,8 +363,11 @@ impl Limits {
 
     fn calls(self, columns: &proto::Calls) -> Result<impl Iterator<Item = Result<Call>>> {
         let items = columns.by.len();
-        same_len("calls", items, &[columns.kind.len(), columns.value.len(), columns.address.len()])?;
+        let others = [columns.kind.len(), columns.value.len(), columns.address.len(), columns.site.len()];
+        same_len("calls", items, &others)?;
+        let mut before = Delta::default();
         Ok((0..items).map(move |i| {
+            let site = before.read(columns.site[i]);
             let (by, value, address) = (columns.by[i], columns.value[i], columns.address[i]);
             let by = if by % 2 == 0 { CalledBy::Block(by / 2) } else { CalledBy::Edge(by / 2) };
             let callee = match columns.kind[i] {
@@ -375,7 +378,7 @@ impl Limits {
                 }
                 kind => return wrong(format!("a call of unknown kind {kind}")),
             };
-            Ok(Call { by, callee })
+            Ok(Call { by, address: site, callee })
         }))
     }
 }

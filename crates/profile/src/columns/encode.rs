@@ -192,7 +192,8 @@ impl<'m> Writer<'m> {
 
     fn calls(&mut self) -> proto::Calls {
         let mut columns = proto::Calls::default();
-        for &Call { by, callee } in self.each().flat_map(|function| &function.calls) {
+        let mut before = Delta::default();
+        for &Call { by, address: site, callee } in self.each().flat_map(|function| &function.calls) {
             columns.by.push(match by {
                 CalledBy::Block(block) => block * 2,
                 CalledBy::Edge(edge) => edge * 2 + 1,
@@ -202,6 +203,7 @@ impl<'m> Writer<'m> {
                 Callee::Import { name } => (CALL_IMPORT, self.text(name), 0),
                 Callee::Indirect { site } => (CALL_INDIRECT, site.map_or(0, |site| site.index() + 1), 0),
             };
+            columns.site.push(before.write(site));
             columns.kind.push(kind);
             columns.value.push(value);
             columns.address.push(address);

@@ -201,6 +201,8 @@ pub struct Edge {
 pub struct Call {
     /// How often it is made.
     pub by: CalledBy,
+    /// The address of the instruction, as linked.
+    pub address: u64,
     /// What is called.
     pub callee: Callee,
 }

@@ -119,7 +119,8 @@ fn function(
             }
             _ => continue,
         };
-        function.calls.push(Call { by: CalledBy::Block(block), callee });
+        let address = function.blocks[block as usize].address;
+        function.calls.push(Call { by: CalledBy::Block(block), address, callee });
     }
     function
 }

@@ -1,0 +1,107 @@
+//! `relive dump`: tables for scripts.
+
+use crate::args::Dump;
+use crate::output::{field, write_to};
+use crate::profiles::{self, callees, count};
+use anyhow::Result;
+use relive_profile::model::{Function, Module, Node, Profile, State};
+use std::io::Write;
+
+/// Prints the table that was asked for.
+pub(crate) fn run(args: &Dump) -> Result<()> {
+    let profile = profiles::open(&args.profile)?;
+    write_to(args.output.as_deref(), |out| match args {
+        Dump { functions: true, .. } => functions(&profile, out),
+        Dump { blocks: true, .. } => blocks(&profile, out),
+        Dump { edges: true, .. } => edges(&profile, out),
+        Dump { calls: true, .. } => calls(&profile, out),
+        _ => loops(&profile, out),
+    })
+}
+
+/// Each function of each module, with both names.
+fn each(profile: &Profile) -> impl Iterator<Item = (&Module, &Function, String)> {
+    profile.modules.iter().flat_map(|module| {
+        module.functions.iter().map(move |function| {
+            (module, function, format!("{}\t{}", field(&module.path), field(module.name(function))))
+        })
+    })
+}
+
+fn functions(profile: &Profile, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "module\tfunction\taddress\tsize\tstate\tentries\tinstructions\treason")?;
+    for (module, function, names) in each(profile) {
+        let (state, instructions) = match function.state {
+            State::Measured => ("measured", function.executed_insns().to_string()),
+            State::EntryOnly { .. } => ("entry-only", "-".to_string()),
+            State::NotMeasured { .. } => ("not-measured", "-".to_string()),
+        };
+        let reason = function.state.reason().or(function.approximate).map_or("", |id| module.text(id));
+        writeln!(
+            out,
+            "{names}\t{:#x}\t{}\t{state}\t{}\t{instructions}\t{}",
+            function.address,
+            function.size,
+            count(function.entries()),
+            field(reason)
+        )?;
+    }
+    Ok(())
+}
+
+fn blocks(profile: &Profile, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "module\tfunction\taddress\tsize\tcount")?;
+    for (_, function, names) in each(profile) {
+        for block in &function.blocks {
+            writeln!(out, "{names}\t{:#x}\t{}\t{}", block.address, block.size, count(block.count))?;
+        }
+    }
+    Ok(())
+}
+
+fn edges(profile: &Profile, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "module\tfunction\tfrom\tto\tcount")?;
+    for (_, function, names) in each(profile) {
+        let place = |node: Node| match node.as_block().and_then(|block| function.blocks.get(block as usize)) {
+            Some(block) => format!("{:#x}", block.address),
+            None => format!("{node:?}"),
+        };
+        for edge in &function.edges {
+            writeln!(out, "{names}\t{}\t{}\t{}", place(edge.from), place(edge.to), count(edge.count))?;
+        }
+    }
+    Ok(())
+}
+
+fn calls(profile: &Profile, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "module\tcaller\tsite\tcallee\tcount")?;
+    for (module, function, names) in each(profile) {
+        for call in &function.calls {
+            for (callee, count) in callees(profile, module, function, call) {
+                let count = count.map_or_else(|| "-".to_string(), |count| count.to_string());
+                writeln!(out, "{names}\t{:#x}\t{}\t{count}", call.address, field(&callee))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn loops(profile: &Profile, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "module\tfunction\theader\tfile\tline\tentries\titerations")?;
+    for (module, function, names) in each(profile) {
+        for (looped, counts) in function.loops.iter().zip(function.loop_counts()) {
+            let (file, line) = match looped.line {
+                Some(line) => (field(module.file(line)).into_owned(), line.line.to_string()),
+                None => ("-".to_string(), "-".to_string()),
+            };
+            writeln!(
+                out,
+                "{names}\t{:#x}\t{file}\t{line}\t{}\t{}",
+                function.blocks.get(looped.header as usize).map_or(0, |block| block.address),
+                count(counts.map(|counts| counts.entries)),
+                count(counts.map(|counts| counts.iterations)),
+            )?;
+        }
+    }
+    Ok(())
+}
