@@ -88,9 +88,9 @@ pub fn describe(subject: &Subject<'_, '_>) -> profile::Module {
             out.hubs = measured.flow.hubs.len() as u32;
             out.approximate = measured.flow.approximate.map(|why| texts.intern(why));
         }
-        for (by, called) in described.calls.drain(..) {
+        for (by, site, called) in described.calls.drain(..) {
             let callee = callee(subject, called, texts);
-            out.calls.push(profile::Call { by, callee });
+            out.calls.push(profile::Call { by, address: site.0, callee });
         }
         for &(block, file, line) in &described.lines {
             let next = files.len() as u32;
@@ -125,7 +125,8 @@ struct Described<'l> {
     blocks: Vec<profile::Block>,
     edges: Vec<profile::Edge>,
     loops: Vec<profile::Loop>,
-    calls: Vec<(CalledBy, Called)>,
+    /// Who calls, where, and what.
+    calls: Vec<(CalledBy, LinkAddr, Called)>,
     /// Block, file, line.
     lines: Vec<(usize, &'l str, u32)>,
 }
@@ -171,7 +172,7 @@ fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: 
             End::IndirectCall(_) => Called::Indirect(measured.sites.get(&id).copied()),
             _ => continue,
         };
-        out.calls.push((CalledBy::Block(id.0), called));
+        out.calls.push((CalledBy::Block(id.0), block.last_insn(), called));
     }
     for (i, arc) in measured.flow.arcs.iter().enumerate() {
         let leaves = matches!(
@@ -181,6 +182,11 @@ fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: 
         if !leaves {
             continue;
         }
+        let site = match arc.from {
+            Node::Block(from) => cfg.block(from).last_insn(),
+            Node::Hub(hub) => cfg.block(measured.flow.hubs[hub as usize].jumps[0]).last_insn(),
+            Node::Outside => continue,
+        };
         let called = match (arc.outside, arc.from) {
             (Some(to), _) => Called::To(to),
             (None, Node::Block(from)) => {
@@ -193,7 +199,7 @@ fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: 
             }
             (None, _) => Called::Indirect(None),
         };
-        out.calls.push((CalledBy::Edge(i as u32), called));
+        out.calls.push((CalledBy::Edge(i as u32), site, called));
     }
     out
 }
