@@ -275,9 +275,15 @@ fn loops(cfg: &Cfg) -> Vec<profile::Loop> {
         parent: a_loop.parent.map(|parent| parent.0),
         depth: a_loop.depth,
         line: None,
-        blocks: forest.blocks_of(id).to_vec(),
+        blocks: sorted(forest.blocks_of(id)),
     });
     loops.collect()
+}
+
+fn sorted(blocks: &[u32]) -> Vec<u32> {
+    let mut blocks = blocks.to_vec();
+    blocks.sort_unstable();
+    blocks
 }
 
 fn node(node: Node) -> profile::Node {
