@@ -399,6 +399,12 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             inside |= self.scope.is_inside(target);
             targets.push(target);
         }
+        if bound == TableBound::Compared
+            && let Some(len) = self.len_before_foreign(&shape, &targets, limit)
+        {
+            targets.truncate(len);
+            fenced = true;
+        }
         if targets.is_empty() {
             return false;
         }
@@ -427,6 +433,34 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
         };
         out.add(table);
         true
+    }
+
+    /// A check in front of the jump need not be that of the table: the compiler may know that the index is
+    /// smaller still. Where entries turn to the middle of other functions, or to nonsense, and something
+    /// else is known to begin at or before the first such one, the table has only that many entries.
+    fn len_before_foreign(&self, shape: &Shape, targets: &[LinkAddr], limit: u64) -> Option<usize> {
+        let is_foreign = |&target: &LinkAddr| {
+            !self.scope.is_inside(target)
+                && !self.scope.is_end(target)
+                && !self.surroundings.is_function_start(target)
+        };
+        let first = targets.iter().position(is_foreign).unwrap_or(targets.len()) as u64;
+        if first == limit {
+            return None;
+        }
+        let mut len = None;
+        let mut at = shape.table;
+        while let Some(next) = self.surroundings.next_reference(at) {
+            let offset = next.since(shape.table);
+            if offset > first * shape.stride {
+                break;
+            }
+            if offset.is_multiple_of(shape.stride) {
+                len = Some((offset / shape.stride) as usize);
+            }
+            at = next;
+        }
+        len.filter(|&len| len < targets.len())
     }
 
     /// Where the entry at `offset` leads, if that makes sense.
