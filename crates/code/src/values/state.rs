@@ -22,14 +22,25 @@ pub(super) struct Limit {
     pub(super) how: Strength,
 }
 
+/// A comparison of a value with a constant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Comparison {
+    pub(super) value: Val,
+    pub(super) constant: u64,
+    /// Width of both sides.
+    pub(super) bits: u8,
+    /// Whether the constant is on the left.
+    pub(super) swapped: bool,
+}
+
 /// What is known at one point of the function.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) regs: [Val; 16],
     /// What memory holds: address, value, width in bits; sorted by address.
     pub(super) slots: Vec<(Val, Val, u8)>,
-    /// What the flags compare: left side, constant right side, width.
-    pub(super) compared: Option<(Val, u64, u8)>,
+    /// What the flags compare.
+    pub(super) compared: Option<Comparison>,
     /// Upper bounds proved by branches, the oldest first.
     pub(super) limits: Vec<Limit>,
     /// The last event that may have changed memory.
@@ -77,7 +88,9 @@ impl State {
 
 /// Learns from which way a branch went.
 pub(super) fn refine(state: &mut State, kind: EdgeKind, condition: Option<ConditionCode>) {
-    let (Some(condition), Some((left, right, bits))) = (condition, state.compared) else { return };
+    let (Some(condition), Some(comparison)) = (condition, state.compared) else { return };
+    let Comparison { value: left, constant: right, bits, swapped } = comparison;
+    let condition = if swapped { mirrored(condition) } else { condition };
     let taken = match kind {
         EdgeKind::Taken => true,
         EdgeKind::FallThrough => false,
@@ -101,6 +114,23 @@ pub(super) fn refine(state: &mut State, kind: EdgeKind, condition: Option<Condit
     };
     if let Some((high, how)) = limit {
         state.set_limit(Limit { value: left, high, how });
+    }
+}
+
+/// What a condition on `a` and `b` says of `b` and `a`.
+fn mirrored(condition: ConditionCode) -> ConditionCode {
+    match condition {
+        ConditionCode::a => ConditionCode::b,
+        ConditionCode::ae => ConditionCode::be,
+        ConditionCode::b => ConditionCode::a,
+        ConditionCode::be => ConditionCode::ae,
+        ConditionCode::g => ConditionCode::l,
+        ConditionCode::ge => ConditionCode::le,
+        ConditionCode::l => ConditionCode::g,
+        ConditionCode::le => ConditionCode::ge,
+        ConditionCode::e | ConditionCode::ne => condition,
+        // Signs, overflow and parity of the difference say nothing of the other one.
+        _ => ConditionCode::None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Values;
 use super::expr::{Expr, Origin, Val};
-use super::state::State;
+use super::state::{Comparison, State};
 use crate::isa::{Flow, Gpr, Insn};
 use crate::source::Surroundings;
 use iced_x86::{ConditionCode, Mnemonic, OpKind};
@@ -139,13 +139,15 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
     }
 
     fn compare(&mut self, state: &mut State, a: Option<Val>, b: Option<Val>, bits: u8) {
-        state.compared = match (a, b.and_then(|b| self.exprs.as_constant(b))) {
-            (Some(a), Some(right)) => {
-                let right = if bits < 64 { right & ((1 << bits) - 1) } else { right };
-                Some((a, right, bits))
-            }
-            _ => None,
-        };
+        state.compared = a.zip(b).and_then(|(a, b)| {
+            let (value, constant, swapped) = match (self.exprs.as_constant(a), self.exprs.as_constant(b)) {
+                (_, Some(right)) => (a, right, false),
+                (Some(left), None) => (b, left, true),
+                (None, None) => return None,
+            };
+            let constant = if bits < 64 { constant & ((1 << bits) - 1) } else { constant };
+            Some(Comparison { value, constant, bits, swapped })
+        });
     }
 
     fn move_stack_pointer(&mut self, state: &mut State, by: i64) {
