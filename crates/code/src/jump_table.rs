@@ -223,6 +223,15 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
         self.classify(&mut state, jump, target, &mut resolution).then_some(resolution)
     }
 
+    /// The address that was pushed for the return at the end of `block`, if it is always the same.
+    pub(crate) fn pushed(&mut self, block: BlockId) -> Option<LinkAddr> {
+        let mut state = self.values.before_last_locally(block, None)?;
+        let top = state.regs[Gpr::RSP.number()];
+        let pushed = self.values.load(&mut state, top, 64);
+        let place = LinkAddr(self.values.exprs.as_constant(pushed)?);
+        self.surroundings.is_code(place).then_some(place)
+    }
+
     /// A jump to nowhere in particular, with the stack as it was at entry, is a tail call; unless the
     /// function hands out addresses inside itself to jump to, or the compiler marks the jump as its own.
     fn is_tail_call(&mut self, block: BlockId, jump: &Insn) -> bool {

@@ -122,7 +122,7 @@ fn resolve_jumps<S: Surroundings + ?Sized>(
 ) -> Jumps {
     let mut next = Effort::Local;
     for round in 0.. {
-        let count = explorer.enders.iter().filter(|e| e.flow == Flow::IndirectJump).count();
+        let count = explorer.enders.iter().filter(|e| e.is_computed()).count();
         if count == 0 || round > MAX_ROUNDS_PER_JUMP * count {
             break;
         }
@@ -192,6 +192,14 @@ fn resolve_once<S: Surroundings + ?Sized>(
         if let Some(resolution) = resolution.filter(|r| r.leaves || live_targets(r, outline).next().is_some())
         {
             found.insert(at, resolution);
+        }
+    }
+    for ender in explorer.enders.iter().filter(|e| e.pushed) {
+        let pushed = cfg.block_holding(ender.at).and_then(|id| resolver.pushed(id));
+        let resolution = pushed.map(|at| Resolution { places: alloc::vec![at], ..Resolution::default() });
+        // Where it leads stays once known: it depends on nothing but the instructions right before it.
+        if let Some(resolution) = known.get(&ender.at).cloned().or(resolution) {
+            found.insert(ender.at, resolution);
         }
     }
     found
@@ -363,7 +371,13 @@ fn connect(cfg: &mut Cfg, from: BlockId, ender: Option<&Ender>, outline: &Outlin
             let to = place(cfg, target);
             edge(cfg, to, kind_for(to, EdgeKind::Jump));
         }
-        Flow::Return => edge(cfg, Target::Elsewhere, EdgeKind::Return),
+        Flow::Return => match jumps.get(&ender.at).and_then(|pushed| pushed.places.first()) {
+            None => edge(cfg, Target::Elsewhere, EdgeKind::Return),
+            Some(&pushed) => {
+                let to = place(cfg, pushed);
+                edge(cfg, to, kind_for(to, EdgeKind::Jump));
+            }
+        },
         Flow::Call(_) | Flow::IndirectCall => {
             if ender.goes_on {
                 let to = place(cfg, next);

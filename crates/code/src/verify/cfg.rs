@@ -157,7 +157,9 @@ fn check_edges<S: CodeSource + ?Sized>(
         Flow::Return => {
             let back = |edge: &Edge| match edge.to {
                 Target::Elsewhere => edge.kind == EdgeKind::Return,
-                _ => false,
+                // To an address that was pushed right before.
+                Target::Block(_) => edge.kind == EdgeKind::Jump,
+                Target::Outside(_) => edge.kind == EdgeKind::TailCall,
             };
             end == End::Return && edges.len() == 1 && edges.iter().all(back)
         }
