@@ -16,7 +16,7 @@ pub(crate) enum Origin {
     Entry(u8),
     /// Left in that register by the instruction at that address.
     Insn(LinkAddr, u8),
-    /// In that register at the start of that block, different on different paths.
+    /// In that register at the start of that block, or in that hub, different on different paths.
     Merge(u32, u8),
 }
 

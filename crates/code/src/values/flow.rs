@@ -1,8 +1,10 @@
 //! The control flow that values are followed along.
 
-use crate::cfg::{Block, BlockId, Edge, Target};
+use crate::cfg::{Block, BlockId, Edge, EdgeKind, Target};
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use smallvec::SmallVec;
 
 /// The control flow the analysis runs over.
 pub(crate) struct Flowing<'a> {
@@ -28,6 +30,64 @@ impl<'a> Flowing<'a> {
 
     pub(super) fn edges_from(&self, block: u32) -> &'a [Edge] {
         &self.edges[self.first_edge[block as usize] as usize..self.first_edge[block as usize + 1] as usize]
+    }
+}
+
+/// Indirect jumps that lead to the same places. In an interpreter hundreds of them lead to hundreds of
+/// places each: what is known is brought together once for all jumps, not once for every place.
+pub(super) struct Hub {
+    /// The blocks that end in the jumps.
+    pub(super) from: Vec<u32>,
+    /// Where each of them leads.
+    pub(super) to: Vec<u32>,
+}
+
+/// All hubs of a function, and which one each block leads to.
+pub(super) struct Hubs {
+    pub(super) hubs: Vec<Hub>,
+    of_block: Vec<Option<u32>>,
+    /// For each block, the hubs that lead to it.
+    into_block: Vec<SmallVec<[u32; 1]>>,
+}
+
+/// With fewer places a hub is not worth its while.
+const MIN_PLACES: usize = 8;
+
+impl Hubs {
+    pub(super) fn new(flow: &Flowing<'_>) -> Self {
+        // Dead code has nothing to say to code that runs, so it has hubs of its own.
+        let mut groups: BTreeMap<(bool, Vec<u32>), Vec<u32>> = BTreeMap::new();
+        for (block, id) in flow.blocks.iter().zip(0..) {
+            let edges = flow.edges_from(id);
+            if edges.len() >= MIN_PLACES && edges.iter().any(|e| e.kind == EdgeKind::Case) {
+                let places = edges.iter().filter_map(Edge::inner_target).map(|to| to.0).collect();
+                groups.entry((block.reached, places)).or_default().push(id);
+            }
+        }
+        let groups = groups.into_iter().filter(|(_, from)| from.len() > 1);
+        let hubs: Vec<Hub> = groups.map(|((_, to), from)| Hub { from, to }).collect();
+        let mut of_block = vec![None; flow.blocks.len()];
+        let mut into_block = vec![SmallVec::new(); flow.blocks.len()];
+        for (hub, id) in hubs.iter().zip(0..) {
+            hub.from.iter().for_each(|&block| of_block[block as usize] = Some(id));
+            for &block in &hub.to {
+                // Code that runs learns nothing from code that does not.
+                if flow.blocks[hub.from[0] as usize].reached || !flow.blocks[block as usize].reached {
+                    into_block[block as usize].push(id);
+                }
+            }
+        }
+        Self { hubs, of_block, into_block }
+    }
+
+    /// The hub that `block` leads to.
+    pub(super) fn of(&self, block: u32) -> Option<u32> {
+        self.of_block[block as usize]
+    }
+
+    /// The hubs that lead to `block`.
+    pub(super) fn into(&self, block: u32) -> &[u32] {
+        &self.into_block[block as usize]
     }
 }
 

@@ -1,7 +1,8 @@
 //! The analysis of a whole function: what is known at the start and end of every block.
 
 use super::Values;
-use super::expr::{Expr, Origin, Val};
+use super::expr::{Expr, Exprs, Origin};
+use super::flow::{Hub, Hubs};
 use super::state::{State, refine};
 use crate::addr::LinkAddr;
 use crate::cfg::{BlockId, EdgeKind, Target};
@@ -74,33 +75,65 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
 
     fn solve(&mut self) {
         let count = self.flow.blocks.len();
+        let hubs = Hubs::new(&self.flow);
         self.at_start = vec![None; count];
         self.at_end = vec![None; count];
-        let mut visits = vec![0u8; count];
+        let mut at_hub: Vec<Option<State>> = vec![None; hubs.hubs.len()];
+        // Hubs are numbered behind the blocks. Each comes up once all blocks that lead to it did.
+        let hub_order: Vec<u32> = hubs
+            .hubs
+            .iter()
+            .map(|hub| hub.from.iter().map(|&block| self.order[block as usize]).max().unwrap_or(0))
+            .collect();
+        let mut visits = vec![0u8; count + hubs.hubs.len()];
         let mut work: BTreeSet<(u32, u32)> = BTreeSet::new();
         for block in 0..count as u32 {
             if self.is_entry(block) || self.edges_into(block).is_empty() {
                 work.insert((self.order[block as usize], block));
             }
         }
-        while let Some((_, block)) = work.pop_first() {
-            let visit = &mut visits[block as usize];
+        while let Some((_, node)) = work.pop_first() {
+            let visit = &mut visits[node as usize];
             *visit = visit.saturating_add(1);
             let settled = *visit > MAX_VISITS;
-            let state = self.join(block, settled);
-            if self.at_start[block as usize].as_ref() == Some(&state) {
+            if let Some(hub) = (node as usize).checked_sub(count) {
+                let before = at_hub[hub].take();
+                let state = self.join_jumps(&hubs.hubs[hub], node, before.as_ref().filter(|_| settled));
+                if before != state {
+                    work.extend(hubs.hubs[hub].to.iter().map(|&to| (self.order[to as usize], to)));
+                }
+                at_hub[hub] = state;
                 continue;
             }
-            self.at_start[block as usize] = Some(state.clone());
+            let state = self.join(node, settled, &hubs, &at_hub);
+            if self.at_start[node as usize].as_ref() == Some(&state) {
+                continue;
+            }
+            self.at_start[node as usize] = Some(state.clone());
             let mut end = state;
-            let condition = self.run_block(block, &mut end);
-            self.at_end[block as usize] = Some((end, condition));
-            for edge in self.flow.edges_from(block) {
+            let condition = self.run_block(node, &mut end);
+            self.at_end[node as usize] = Some((end, condition));
+            if let Some(hub) = hubs.of(node) {
+                work.insert((hub_order[hub as usize], count as u32 + hub));
+                continue;
+            }
+            for edge in self.flow.edges_from(node) {
                 if let Target::Block(to) = edge.to {
                     work.insert((self.order[to.index()], to.0));
                 }
             }
         }
+    }
+
+    /// What all jumps of a hub that were seen so far agree on.
+    fn join_jumps(&mut self, hub: &Hub, node: u32, before: Option<&State>) -> Option<State> {
+        let mut joined = before.cloned();
+        for &from in &hub.from {
+            if let Some((state, _)) = &self.at_end[from as usize] {
+                join_into(&mut joined, &mut self.exprs, node, state);
+            }
+        }
+        joined
     }
 
     pub(super) fn is_entry(&self, block: u32) -> bool {
@@ -115,7 +148,7 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
     /// What is known at the start of `block`: what all ways into it that were seen so far agree on.
     /// Once it is `settled`, what was once given up stays so; otherwise two loops could take turns
     /// changing each other for ever.
-    fn join(&mut self, block: u32, settled: bool) -> State {
+    fn join(&mut self, block: u32, settled: bool, hubs: &Hubs, at_hub: &[Option<State>]) -> State {
         let mut joined = if self.is_entry(block) { Some(self.entry_state()) } else { None };
         if settled && let Some(before) = self.at_start[block as usize].clone() {
             joined = Some(before);
@@ -123,15 +156,16 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
         for i in 0..self.edges_into(block).len() {
             let edge = self.flow.edges[self.edges_into(block)[i] as usize];
             // Dead code has nothing to say to code that runs.
-            if self.flow.blocks[block as usize].reached && !self.flow.blocks[edge.from.index()].reached {
+            let is_dead = !self.flow.blocks[edge.from.index()].reached;
+            if is_dead && self.flow.blocks[block as usize].reached || hubs.of(edge.from.0).is_some() {
                 continue;
             }
-            // Taken out for a moment, so that the hundreds of ways into a case of an interpreter need
-            // no copy each.
-            let Some(end) = self.at_end[edge.from.index()].take() else { continue };
-            let (state, condition) = &end;
+            let Some((state, condition)) = &self.at_end[edge.from.index()] else { continue };
             let changed = match edge.kind {
-                EdgeKind::LandingPad => Some(self.after_unwinding(state, block)),
+                EdgeKind::LandingPad => {
+                    let thrown = state.clone();
+                    Some(self.after_unwinding(thrown, block))
+                }
                 EdgeKind::Taken | EdgeKind::FallThrough
                     if condition.is_some() && state.compared.is_some() =>
                 {
@@ -141,53 +175,26 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
                 }
                 _ => None,
             };
-            let incoming = changed.as_ref().unwrap_or(state);
-            joined = Some(match joined {
-                None => incoming.clone(),
-                Some(have) => self.merge(block, have, incoming),
-            });
-            self.at_end[edge.from.index()] = Some(end);
+            match (changed, &self.at_end[edge.from.index()]) {
+                (Some(state), _) => join_into(&mut joined, &mut self.exprs, block, &state),
+                (None, Some((state, _))) => join_into(&mut joined, &mut self.exprs, block, state),
+                (None, None) => {}
+            }
+        }
+        for state in hubs.into(block).iter().filter_map(|&hub| at_hub[hub as usize].as_ref()) {
+            join_into(&mut joined, &mut self.exprs, block, state);
         }
         joined.unwrap_or_else(|| self.unknown_state(block))
     }
 
-    /// Whether `v` already stands for what different ways bring into register `r` of `block`.
-    fn is_merge(&self, v: Val, block: u32, r: usize) -> bool {
-        *self.exprs.get(v) == Expr::Opaque(Origin::Merge(block, r as u8))
-    }
-
     /// What survives an exception: the callee-saved registers and the stack pointer of the frame.
-    fn after_unwinding(&mut self, thrown: &State, pad: u32) -> State {
+    fn after_unwinding(&mut self, thrown: State, pad: u32) -> State {
         let mut state = self.unknown_state(pad);
         for register in [3usize, 4, 5, 12, 13, 14, 15] {
             state.regs[register] = thrown.regs[register];
         }
-        state.slots = thrown.slots.clone();
+        state.slots = thrown.slots;
         state
-    }
-
-    fn merge(&mut self, block: u32, mut have: State, incoming: &State) -> State {
-        for (r, (mine, theirs)) in have.regs.iter_mut().zip(incoming.regs).enumerate() {
-            if *mine != theirs && !self.is_merge(*mine, block, r) {
-                *mine = self.exprs.opaque(Origin::Merge(block, r as u8));
-            }
-        }
-        have.slots.retain(|slot| incoming.slots.binary_search(slot).is_ok());
-        have.limits.retain_mut(|limit| match incoming.limit(limit.value) {
-            Some((high, how)) => {
-                limit.high = limit.high.max(high);
-                limit.how = limit.how.max(how);
-                true
-            }
-            None => false,
-        });
-        if have.compared != incoming.compared {
-            have.compared = None;
-        }
-        if have.epoch != incoming.epoch {
-            have.epoch = merge_epoch(block);
-        }
-        have
     }
 
     /// Carries `state` over the instructions of `block`; the condition of the branch at its end.
@@ -215,6 +222,36 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
             self.step(state, &insn);
         }
         condition
+    }
+}
+
+/// Leaves in `joined` what it and `incoming` agree on, at the start of a block or in a hub.
+fn join_into(joined: &mut Option<State>, exprs: &mut Exprs, node: u32, incoming: &State) {
+    let Some(have) = joined else {
+        *joined = Some(incoming.clone());
+        return;
+    };
+    for (r, (mine, theirs)) in have.regs.iter_mut().zip(incoming.regs).enumerate() {
+        // What already stands for what different ways bring goes on doing so.
+        let merged = Origin::Merge(node, r as u8);
+        if *mine != theirs && *exprs.get(*mine) != Expr::Opaque(merged) {
+            *mine = exprs.opaque(merged);
+        }
+    }
+    have.slots.retain(|slot| incoming.slots.binary_search(slot).is_ok());
+    have.limits.retain_mut(|limit| match incoming.limit(limit.value) {
+        Some((high, how)) => {
+            limit.high = limit.high.max(high);
+            limit.how = limit.how.max(how);
+            true
+        }
+        None => false,
+    });
+    if have.compared != incoming.compared {
+        have.compared = None;
+    }
+    if have.epoch != incoming.epoch {
+        have.epoch = merge_epoch(node);
     }
 }
 
