@@ -7,6 +7,7 @@ use crate::isa::{Gpr, Insn};
 use crate::source::{Pointer, Surroundings};
 use crate::stack_height::StackHeights;
 use crate::values::{Expr, Origin, State, Strength, Val, Values};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
 use iced_x86::OpKind;
@@ -92,9 +93,17 @@ pub(crate) struct Resolution {
     pub(crate) places: Vec<LinkAddr>,
     /// It may leave the function for a place only the run shows.
     pub(crate) leaves: bool,
+    /// Its tables were taken to be longer before a check was found that says how long they are.
+    pub(crate) corrected: bool,
 }
 
 impl Resolution {
+    /// Whether it says the same as `other` but for the number of entries.
+    pub(crate) fn has_same_tables(&self, other: &Self) -> bool {
+        let tables = |r: &Self| r.tables.iter().map(|t| (t.table, t.base)).collect::<BTreeSet<_>>();
+        tables(self) == tables(other) && self.places == other.places
+    }
+
     /// Whether the size of a table is a guess.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.tables.iter().any(|t| t.bound.is_guess())
