@@ -395,7 +395,7 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             (Some(len), _) => (len, TableBound::Stated),
             (None, Some((high, Strength::Compared))) => (high.saturating_add(1), TableBound::Compared),
             (None, Some((high, Strength::Masked))) => (high.saturating_add(1), TableBound::Masked),
-            (None, None) => (MAX_ENTRIES, TableBound::Scanned),
+            (None, Some((_, Strength::Equal)) | None) => (MAX_ENTRIES, TableBound::Scanned),
         };
         let limit = limit.min(MAX_ENTRIES);
         let mut fence = u64::MAX;

@@ -241,8 +241,8 @@ fn join_into(joined: &mut Option<State>, exprs: &mut Exprs, node: u32, incoming:
     have.slots.retain(|slot| incoming.slots.binary_search(slot).is_ok());
     have.limits.retain_mut(|limit| match incoming.limit(limit.value) {
         Some((high, how)) => {
+            limit.how = limit.how.meet(how, limit.high == high);
             limit.high = limit.high.max(high);
-            limit.how = limit.how.max(how);
             true
         }
         None => false,

@@ -12,6 +12,20 @@ pub(crate) enum Strength {
     Compared,
     /// A mask, the width of a load, or another kind of check: no larger, but a table may well be smaller.
     Masked,
+    /// It is just that number here. Where a compiler repeats a check on a value it already knows, the table
+    /// goes on behind the only entry that is ever used.
+    Equal,
+}
+
+impl Strength {
+    /// What holds where two ways meet whose bounds are the same, or not.
+    pub(super) fn meet(self, other: Self, same: bool) -> Self {
+        match (self, other) {
+            (Self::Equal, Self::Equal) if same => Self::Equal,
+            (Self::Compared, Self::Compared) => Self::Compared,
+            _ => Self::Masked,
+        }
+    }
 }
 
 /// An upper bound that a branch proved.
@@ -61,7 +75,8 @@ impl State {
     fn set_limit(&mut self, mut limit: Limit) {
         if let Some(known) = self.limits.iter().position(|l| l.value == limit.value) {
             let known = self.limits.remove(known);
-            if known.high <= limit.high {
+            // Which number it is says less of a table than the range it is in.
+            if known.high <= limit.high || limit.how == Strength::Equal && known.how != Strength::Equal {
                 limit = known;
             }
         }
@@ -103,7 +118,7 @@ pub(super) fn refine(state: &mut State, kind: EdgeKind, condition: Option<Condit
         }
         // These bound the index too, if it is not negative, but are no range check for a table: clang
         // tells ranges apart this way, and the table that follows may be much smaller.
-        (ConditionCode::e, true) | (ConditionCode::ne, false) => Some((right, Strength::Masked)),
+        (ConditionCode::e, true) | (ConditionCode::ne, false) => Some((right, Strength::Equal)),
         (ConditionCode::g, false) | (ConditionCode::le, true) => {
             positive(right, bits).map(|high| (high, Strength::Masked))
         }
