@@ -7,6 +7,7 @@ use crate::isa::{Gpr, Insn};
 use crate::source::{Pointer, Surroundings};
 use crate::stack_height::StackHeights;
 use crate::values::{Expr, Origin, State, Strength, Val, Values};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
 use iced_x86::OpKind;
@@ -92,9 +93,17 @@ pub(crate) struct Resolution {
     pub(crate) places: Vec<LinkAddr>,
     /// It may leave the function for a place only the run shows.
     pub(crate) leaves: bool,
+    /// Its tables were taken to be longer before a check was found that says how long they are.
+    pub(crate) corrected: bool,
 }
 
 impl Resolution {
+    /// Whether it says the same as `other` but for the number of entries.
+    pub(crate) fn has_same_tables(&self, other: &Self) -> bool {
+        let tables = |r: &Self| r.tables.iter().map(|t| (t.table, t.base)).collect::<BTreeSet<_>>();
+        tables(self) == tables(other) && self.places == other.places
+    }
+
     /// Whether the size of a table is a guess.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.tables.iter().any(|t| t.bound.is_guess())
@@ -221,6 +230,15 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
         let target = self.target(&mut state, jump)?;
         let mut resolution = Resolution::default();
         self.classify(&mut state, jump, target, &mut resolution).then_some(resolution)
+    }
+
+    /// The address that was pushed for the return at the end of `block`, if it is always the same.
+    pub(crate) fn pushed(&mut self, block: BlockId) -> Option<LinkAddr> {
+        let mut state = self.values.before_last_locally(block, None)?;
+        let top = state.regs[Gpr::RSP.number()];
+        let pushed = self.values.load(&mut state, top, 64);
+        let place = LinkAddr(self.values.exprs.as_constant(pushed)?);
+        self.surroundings.is_code(place).then_some(place)
     }
 
     /// A jump to nowhere in particular, with the stack as it was at entry, is a tail call; unless the
@@ -377,7 +395,7 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             (Some(len), _) => (len, TableBound::Stated),
             (None, Some((high, Strength::Compared))) => (high.saturating_add(1), TableBound::Compared),
             (None, Some((high, Strength::Masked))) => (high.saturating_add(1), TableBound::Masked),
-            (None, None) => (MAX_ENTRIES, TableBound::Scanned),
+            (None, Some((_, Strength::Equal)) | None) => (MAX_ENTRIES, TableBound::Scanned),
         };
         let limit = limit.min(MAX_ENTRIES);
         let mut fence = u64::MAX;
@@ -398,6 +416,12 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             }
             inside |= self.scope.is_inside(target);
             targets.push(target);
+        }
+        if bound == TableBound::Compared
+            && let Some(len) = self.len_before_foreign(&shape, &targets, limit)
+        {
+            targets.truncate(len);
+            fenced = true;
         }
         if targets.is_empty() {
             return false;
@@ -427,6 +451,34 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
         };
         out.add(table);
         true
+    }
+
+    /// A check in front of the jump need not be that of the table: the compiler may know that the index is
+    /// smaller still. Where entries turn to the middle of other functions, or to nonsense, and something
+    /// else is known to begin at or before the first such one, the table has only that many entries.
+    fn len_before_foreign(&self, shape: &Shape, targets: &[LinkAddr], limit: u64) -> Option<usize> {
+        let is_foreign = |&target: &LinkAddr| {
+            !self.scope.is_inside(target)
+                && !self.scope.is_end(target)
+                && !self.surroundings.is_function_start(target)
+        };
+        let first = targets.iter().position(is_foreign).unwrap_or(targets.len()) as u64;
+        if first == limit {
+            return None;
+        }
+        let mut len = None;
+        let mut at = shape.table;
+        while let Some(next) = self.surroundings.next_reference(at) {
+            let offset = next.since(shape.table);
+            if offset > first * shape.stride {
+                break;
+            }
+            if offset.is_multiple_of(shape.stride) {
+                len = Some((offset / shape.stride) as usize);
+            }
+            at = next;
+        }
+        len.filter(|&len| len < targets.len())
     }
 
     /// Where the entry at `offset` leads, if that makes sense.

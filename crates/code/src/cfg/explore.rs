@@ -8,6 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::OnceCell;
+use iced_x86::Mnemonic;
 
 /// An instruction starts here.
 const START: u8 = 1;
@@ -36,6 +37,15 @@ pub(super) struct Ender {
     pub(super) slot: Option<LinkAddr>,
     /// Whether control goes on behind it.
     pub(super) goes_on: bool,
+    /// A return right behind a push: a jump in disguise to what was pushed.
+    pub(super) pushed: bool,
+}
+
+impl Ender {
+    /// Whether only data flow tells where it leads.
+    pub(super) fn is_computed(&self) -> bool {
+        self.flow == Flow::IndirectJump || self.pushed
+    }
 }
 
 /// A stretch of instructions that is entered at its start only.
@@ -201,6 +211,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
         let surroundings = self.surroundings;
         let bytes = surroundings.bytes(start);
         let mut at = start;
+        let mut pushed = false;
         let stamp = START | COVERED | if reached { REACHED } else { 0 };
         loop {
             let offset = at.since(range.start) as usize;
@@ -244,9 +255,18 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             let flow = if stops { Flow::Stop } else { insn.flow() };
             if flow == Flow::Next {
                 at = insn.next_addr();
+                pushed = insn.raw.mnemonic() == Mnemonic::Push;
                 continue;
             }
             let goes_on = self.end_block(&insn, flow, again, reached);
+            if pushed
+                && flow == Flow::Return
+                && !again
+                && let Some(ender) = self.enders.last_mut()
+            {
+                ender.pushed = true;
+            }
+            pushed = false;
             if !goes_on {
                 return;
             }
@@ -282,7 +302,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             if matches!(flow, Flow::Call(_) | Flow::IndirectCall) {
                 self.calls.insert(next, self.enders.len());
             }
-            self.enders.push(Ender { at, next, flow, slot, goes_on });
+            self.enders.push(Ender { at, next, flow, slot, goes_on, pushed: false });
         }
         match flow {
             Flow::Jump(target) | Flow::Branch(target) => {

@@ -54,22 +54,17 @@ enum Effort {
 }
 
 fn attempt<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline, effort: Effort) -> Cfg {
-    let mut explorer = Explorer::new(surroundings, &outline.pieces);
-    if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize)
-    {
-        explorer.problem(Reason::NotInFile, piece.start);
+    let (mut explorer, mut jumps) = follow(surroundings, outline, &Jumps::new(), effort);
+    if jumps.values().any(|r| r.corrected) {
+        // What the entries too many lead to was taken for reached: begin again with what is known now.
+        (explorer, jumps) = follow(surroundings, outline, &jumps, effort);
     }
-    let pads = outline.landing_pads.iter().map(|(_, pad)| pad);
-    for &at in outline.entries.iter().chain(pads).chain(&outline.leaders) {
-        explorer.explore(at, true);
-    }
-    let mut jumps = resolve_jumps(&mut explorer, outline, Jumps::new(), effort);
     if outline.open_ended {
         explorer.close();
     }
     while explain_holes(&mut explorer, outline, &jumps) {
         // Dead code may hold indirect jumps of its own, and they may lead into what is left.
-        jumps = resolve_jumps(&mut explorer, outline, jumps, effort);
+        jumps = resolve_jumps(&mut explorer, outline, jumps, &Jumps::new(), effort);
     }
     let gaps = gaps(&explorer, outline, &jumps);
     for ender in &explorer.enders.clone() {
@@ -84,6 +79,27 @@ fn attempt<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline, effort
     cfg.problems = explorer.problems;
     cfg.problems.sort_unstable();
     cfg
+}
+
+/// Explores all that can be reached from where control comes in. Of indirect jumps, `hints` tells what
+/// was once found.
+fn follow<'a, S: Surroundings + ?Sized>(
+    surroundings: &'a S,
+    outline: &Outline,
+    hints: &Jumps,
+    effort: Effort,
+) -> (Explorer<'a, S>, Jumps) {
+    let mut explorer = Explorer::new(surroundings, &outline.pieces);
+    if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize)
+    {
+        explorer.problem(Reason::NotInFile, piece.start);
+    }
+    let pads = outline.landing_pads.iter().map(|(_, pad)| pad);
+    for &at in outline.entries.iter().chain(pads).chain(&outline.leaders) {
+        explorer.explore(at, true);
+    }
+    let jumps = resolve_jumps(&mut explorer, outline, Jumps::new(), hints, effort);
+    (explorer, jumps)
 }
 
 /// Where each indirect jump leads; keyed by its address.
@@ -118,15 +134,16 @@ fn resolve_jumps<S: Surroundings + ?Sized>(
     explorer: &mut Explorer<'_, S>,
     outline: &Outline,
     mut jumps: Jumps,
+    hints: &Jumps,
     effort: Effort,
 ) -> Jumps {
     let mut next = Effort::Local;
     for round in 0.. {
-        let count = explorer.enders.iter().filter(|e| e.flow == Flow::IndirectJump).count();
+        let count = explorer.enders.iter().filter(|e| e.is_computed()).count();
         if count == 0 || round > MAX_ROUNDS_PER_JUMP * count {
             break;
         }
-        let found = resolve_once(explorer, outline, &jumps, next);
+        let found = resolve_once(explorer, outline, &jumps, hints, next);
         let mut settled = found == jumps;
         jumps = found;
         let known = explorer.enders.len();
@@ -151,6 +168,7 @@ fn resolve_once<S: Surroundings + ?Sized>(
     explorer: &Explorer<'_, S>,
     outline: &Outline,
     known: &Jumps,
+    hints: &Jumps,
     effort: Effort,
 ) -> Jumps {
     let cfg = assemble(explorer, outline, known);
@@ -183,15 +201,27 @@ fn resolve_once<S: Surroundings + ?Sized>(
         };
         // What was once found stays unless more is found: more known code only makes values less certain,
         // and going back and forth would never end.
-        let resolution = match (resolution, known.get(&at)) {
+        let resolution = match (resolution, known.get(&at).or_else(|| hints.get(&at))) {
             (Some(new), Some(old)) if !is_better(&new, old) => Some(old.clone()),
+            (Some(new), Some(old)) => {
+                let corrected = old.corrected || size(&new) < size(old);
+                Some(Resolution { corrected, ..new })
+            }
             (None, old) => old.cloned(),
-            (new, _) => new,
+            (new, None) => new,
         };
         // A jump that leads nowhere but to the end of the function is not understood.
         if let Some(resolution) = resolution.filter(|r| r.leaves || live_targets(r, outline).next().is_some())
         {
             found.insert(at, resolution);
+        }
+    }
+    for ender in explorer.enders.iter().filter(|e| e.pushed) {
+        let pushed = cfg.block_holding(ender.at).and_then(|id| resolver.pushed(id));
+        let resolution = pushed.map(|at| Resolution { places: alloc::vec![at], ..Resolution::default() });
+        // Where it leads stays once known: it depends on nothing but the instructions right before it.
+        if let Some(resolution) = known.get(&ender.at).cloned().or(resolution) {
+            found.insert(ender.at, resolution);
         }
     }
     found
@@ -224,7 +254,18 @@ fn is_end(outline: &Outline, at: LinkAddr) -> bool {
     outline.pieces[..stated].iter().any(|p| p.end == at) && !outline.pieces.iter().any(|p| p.contains(at))
 }
 
+/// Whether what was found now says more than what was found before.
 fn is_better(new: &Resolution, old: &Resolution) -> bool {
+    if new.has_same_tables(old) {
+        // Who reads a table until it makes no sense may read too far; a check tells. Not the other way
+        // round, or the two would take turns.
+        if old.is_doubtful() && !new.is_doubtful() {
+            return true;
+        }
+        if old.corrected && new.is_doubtful() {
+            return false;
+        }
+    }
     match size(new).cmp(&size(old)) {
         Ordering::Greater => true,
         Ordering::Equal => old.is_doubtful() && !new.is_doubtful() || new.leaves && !old.leaves,
@@ -363,7 +404,13 @@ fn connect(cfg: &mut Cfg, from: BlockId, ender: Option<&Ender>, outline: &Outlin
             let to = place(cfg, target);
             edge(cfg, to, kind_for(to, EdgeKind::Jump));
         }
-        Flow::Return => edge(cfg, Target::Elsewhere, EdgeKind::Return),
+        Flow::Return => match jumps.get(&ender.at).and_then(|pushed| pushed.places.first()) {
+            None => edge(cfg, Target::Elsewhere, EdgeKind::Return),
+            Some(&pushed) => {
+                let to = place(cfg, pushed);
+                edge(cfg, to, kind_for(to, EdgeKind::Jump));
+            }
+        },
         Flow::Call(_) | Flow::IndirectCall => {
             if ender.goes_on {
                 let to = place(cfg, next);

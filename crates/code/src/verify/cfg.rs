@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use crate::addr::{AddrRange, LinkAddr};
 use crate::cfg::{Block, BlockId, Cfg, Edge, EdgeKind, End, GapKind, Reason, Target};
-use crate::isa::{Flow, Insn};
+use crate::isa::{Flow, Insn, fill_len};
 use crate::source::CodeSource;
 
 /// Checks the graph against itself and the code in `source`.
@@ -28,7 +28,7 @@ pub fn check<S: CodeSource + ?Sized>(cfg: &Cfg, source: &S) -> Result<(), String
     }
     for (id, block) in cfg.numbered_blocks() {
         let last = check_insns(block, source).map_err(|why| format!("{id}: {why}"))?;
-        check_edges(cfg, id, &last).map_err(|why| format!("{id}: {why}"))?;
+        check_edges(cfg, source, id, &last).map_err(|why| format!("{id}: {why}"))?;
     }
     check_tables(cfg)?;
     check_reached(cfg)
@@ -120,7 +120,12 @@ fn check_insns<S: CodeSource + ?Sized>(block: &Block, source: &S) -> Result<Insn
 }
 
 /// The edges must be those that the last instruction allows, and lead where it leads.
-fn check_edges(cfg: &Cfg, id: BlockId, last: &Insn) -> Result<(), String> {
+fn check_edges<S: CodeSource + ?Sized>(
+    cfg: &Cfg,
+    source: &S,
+    id: BlockId,
+    last: &Insn,
+) -> Result<(), String> {
     let block = cfg.block(id);
     let edges = cfg.edges_from(id);
     let (end, next) = (block.end, last.next_addr());
@@ -136,8 +141,10 @@ fn check_edges(cfg: &Cfg, id: BlockId, last: &Insn) -> Result<(), String> {
         edges.len() == ways.len() && ways.iter().all(found)
     };
     let fits = match last.flow() {
-        // A breakpoint may stand for the end of everything.
-        Flow::Next if end == End::Stop => last.is_breakpoint() && edges.is_empty(),
+        // A breakpoint with nothing but fill behind it stands for the end of everything.
+        Flow::Next if end == End::Stop => {
+            last.is_breakpoint() && edges.is_empty() && is_only_fill_behind(cfg, source, next)
+        }
         Flow::Next => end == End::FallThrough && ways(&[(EdgeKind::FallThrough, next)]),
         Flow::Jump(to) => end == End::Jump && ways(&[(EdgeKind::Jump, to)]),
         Flow::Branch(to) => {
@@ -148,13 +155,25 @@ fn check_edges(cfg: &Cfg, id: BlockId, last: &Insn) -> Result<(), String> {
             end == End::IndirectCall(last.fixed_memory_operand()) && is_after_call(cfg, edges, next)
         }
         Flow::Return => {
-            let back = |edge: &Edge| edge.kind == EdgeKind::Return && edge.to == Target::Elsewhere;
+            let back = |edge: &Edge| match edge.to {
+                Target::Elsewhere => edge.kind == EdgeKind::Return,
+                // To an address that was pushed right before.
+                Target::Block(_) => edge.kind == EdgeKind::Jump,
+                Target::Outside(_) => edge.kind == EdgeKind::TailCall,
+            };
             end == End::Return && edges.len() == 1 && edges.iter().all(back)
         }
         Flow::Stop => end == End::Stop && edges.is_empty(),
         Flow::IndirectJump => end == End::IndirectJump && is_after_indirect_jump(cfg, edges),
     };
     if fits { Ok(()) } else { Err(format!("{:?} ends as {end:?} with {edges:?}", last.flow())) }
+}
+
+/// Whether nothing but fill lies between `at` and the end of its piece.
+fn is_only_fill_behind<S: CodeSource + ?Sized>(cfg: &Cfg, source: &S, at: LinkAddr) -> bool {
+    let Some(piece) = cfg.pieces.iter().find(|piece| piece.contains(at)) else { return true };
+    let bytes = source.bytes(at).get(..piece.end.since(at) as usize);
+    bytes.is_some_and(|bytes| fill_len(bytes, at) == bytes.len())
 }
 
 /// Whether `edge` is of that kind, or what that kind is called where it leads out of the function.
@@ -323,6 +342,16 @@ mod tests {
         );
         assert!(complaint(|cfg| cfg.edges[1].to = Target::Outside(BASE.offset(10))).contains("no block"));
         assert!(complaint(|cfg| cfg.edges.reverse()).contains("out of order"));
+    }
+
+    #[test]
+    fn notices_a_breakpoint_that_goes_on() {
+        // int3; nop; nop, and int3; nop; ret as if the same had been made of it.
+        let cfg = FlatSource(alloc::vec![0xcc, 0x90, 0x90]).cfg();
+        assert_eq!(cfg.blocks[0].end, End::Stop);
+        assert_eq!(check(&cfg, &FlatSource(alloc::vec![0xcc, 0x90, 0x90])), Ok(()));
+        let wrong = check(&cfg, &FlatSource(alloc::vec![0xcc, 0x90, 0xc3])).unwrap_err();
+        assert!(wrong.contains(" ends as Stop"), "{wrong}");
     }
 
     #[test]
