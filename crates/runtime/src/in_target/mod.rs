@@ -42,6 +42,8 @@ mod entry;
 mod environment;
 mod facts;
 mod file;
+mod fork;
+mod link_map;
 mod memory;
 mod merge;
 mod message;

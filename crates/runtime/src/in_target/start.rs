@@ -6,6 +6,8 @@ use super::area::{self, FIRST, Owner, THREAD};
 use super::environment::Environment;
 use super::facts::{Facts, facts};
 use super::file::{self, Failure};
+use super::fork;
+use super::link_map::Executable;
 use super::message;
 use super::pattern::{self, Names};
 use super::registry::{self, Module, Registry};
@@ -39,6 +41,8 @@ pub(crate) extern "C" fn start(stack: *const u64) -> u64 {
     // SAFETY: this is the entry of the process.
     let environment = unsafe { Environment::from_stack(stack, &mut state().scratch) };
     begin(&facts, &environment);
+    // SAFETY: as above.
+    unsafe { fork::watch(Executable { headers: environment.headers, bias: facts.bias }) };
     facts.loaded(facts.given.next)
 }
 
@@ -67,6 +71,7 @@ fn begin(facts: &Facts, environment: &Environment) {
                 threads::forked(&mut registry);
             }
         }
+        registry.set_stack(environment.executable.as_ptr() as u64);
         registry.remove_unloaded(Some((facts.area(), facts.area_len())));
         join(facts, environment, state, &mut registry);
     }) {

@@ -303,6 +303,7 @@ pub(crate) fn now() -> (u64, u64) {
 }
 
 pub(crate) const RLIMIT_FSIZE: u32 = 1;
+pub(crate) const RLIMIT_STACK: u32 = 3;
 pub(crate) const RLIMIT_NOFILE: u32 = 7;
 
 /// The limit in force now.

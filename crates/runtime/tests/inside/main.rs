@@ -1,0 +1,8 @@
+//! The runtime inside programs: C code counts as rewritten code would, and the profiles must be right.
+
+#![allow(unreachable_pub, dead_code)]
+
+mod failures;
+mod forks;
+mod harness;
+mod runs;
