@@ -2,7 +2,9 @@
 
 #![allow(unreachable_pub, dead_code)]
 
+mod calls;
 mod failures;
 mod forks;
 mod harness;
 mod runs;
+mod threads;
