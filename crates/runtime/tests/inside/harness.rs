@@ -146,6 +146,14 @@ impl Bench {
         out
     }
 
+    /// Compiles an executable as it is.
+    pub fn compile(&self, source: &str, args: &[&str]) {
+        let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+        let mut cc = Command::new("cc");
+        cc.current_dir(self.dir.path()).args(["-O1", "-pthread", "-DPLAIN", "-o", "program"]);
+        assert!(cc.arg(programs.join(source)).args(args).arg("-ldl").status().unwrap().success());
+    }
+
     fn fill_in(&self, path: &Path, module: &Module<'_>) {
         let mut bytes = fs::read(path).unwrap();
         let (values, offset) = {

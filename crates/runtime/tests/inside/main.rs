@@ -6,5 +6,6 @@ mod calls;
 mod failures;
 mod forks;
 mod harness;
+mod libraries;
 mod runs;
 mod threads;

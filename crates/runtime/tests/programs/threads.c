@@ -29,39 +29,104 @@ static void start(int threads, int n) {
     for (int i = 0; i < threads; i++) pthread_join(all[i], NULL);
 }
 
-// All registers survive the gate on a new thread.
+// Calls FUNCTION with registers from the block at rdi, and stores them there afterwards.
+#define WITH_REGISTERS(name, function, pushed) \
+    __asm__(#name ":\n" \
+            "push %rbx\n" \
+            "push %rbp\n" \
+            "push %r12\n" \
+            "push %r13\n" \
+            "push %r14\n" \
+            "push %r15\n" \
+            "push %rdi\n mov %rdi, %rbp\n" \
+            "movups 128(%rbp), %xmm0\n" \
+            "movups 144(%rbp), %xmm1\n" \
+            "movups 160(%rbp), %xmm2\n" \
+            "movups 176(%rbp), %xmm3\n" \
+            "movups 192(%rbp), %xmm4\n" \
+            "movups 208(%rbp), %xmm5\n" \
+            "movups 224(%rbp), %xmm6\n" \
+            "movups 240(%rbp), %xmm7\n" \
+            "movups 256(%rbp), %xmm8\n" \
+            "movups 272(%rbp), %xmm9\n" \
+            "movups 288(%rbp), %xmm10\n" \
+            "movups 304(%rbp), %xmm11\n" \
+            "movups 320(%rbp), %xmm12\n" \
+            "movups 336(%rbp), %xmm13\n" \
+            "movups 352(%rbp), %xmm14\n" \
+            "movups 368(%rbp), %xmm15\n" \
+            "mov 0(%rbp), %rax\n" \
+            "mov 8(%rbp), %rbx\n" \
+            "mov 16(%rbp), %rcx\n" \
+            "mov 24(%rbp), %rdx\n" \
+            "mov 32(%rbp), %rsi\n" \
+            "mov 40(%rbp), %r8\n" \
+            "mov 48(%rbp), %r9\n" \
+            "mov 56(%rbp), %r10\n" \
+            "mov 64(%rbp), %r11\n" \
+            "mov 72(%rbp), %r12\n" \
+            "mov 80(%rbp), %r13\n" \
+            "mov 88(%rbp), %r14\n" \
+            "mov 96(%rbp), %r15\n" \
+            "mov 104(%rbp), %rdi\n" \
+            pushed "stc\n std\n call " #function "\n pushfq\n cld\n pop %rbp\n xchg %rbp, (%rsp)\n" \
+            "mov %rax, 384(%rbp)\n" \
+            "mov %rbx, 392(%rbp)\n" \
+            "mov %rcx, 400(%rbp)\n" \
+            "mov %rdx, 408(%rbp)\n" \
+            "mov %rsi, 416(%rbp)\n" \
+            "mov %r8, 424(%rbp)\n" \
+            "mov %r9, 432(%rbp)\n" \
+            "mov %r10, 440(%rbp)\n" \
+            "mov %r11, 448(%rbp)\n" \
+            "mov %r12, 456(%rbp)\n" \
+            "mov %r13, 464(%rbp)\n" \
+            "mov %r14, 472(%rbp)\n" \
+            "mov %r15, 480(%rbp)\n" \
+            "mov %rdi, 488(%rbp)\n" \
+            "movups %xmm0, 512(%rbp)\n" \
+            "movups %xmm1, 528(%rbp)\n" \
+            "movups %xmm2, 544(%rbp)\n" \
+            "movups %xmm3, 560(%rbp)\n" \
+            "movups %xmm4, 576(%rbp)\n" \
+            "movups %xmm5, 592(%rbp)\n" \
+            "movups %xmm6, 608(%rbp)\n" \
+            "movups %xmm7, 624(%rbp)\n" \
+            "movups %xmm8, 640(%rbp)\n" \
+            "movups %xmm9, 656(%rbp)\n" \
+            "movups %xmm10, 672(%rbp)\n" \
+            "movups %xmm11, 688(%rbp)\n" \
+            "movups %xmm12, 704(%rbp)\n" \
+            "movups %xmm13, 720(%rbp)\n" \
+            "movups %xmm14, 736(%rbp)\n" \
+            "movups %xmm15, 752(%rbp)\n" \
+            "pop %rax\n" \
+            "pop %r15\n" \
+            "pop %r14\n" \
+            "pop %r13\n" \
+            "pop %r12\n" \
+            "pop %rbp\n" \
+            "pop %rbx\n" \
+            "ret\n")
+
+struct block {
+    uint64_t general[16], vector[32], general_after[16], vector_after[32];
+};
+extern long enter_with(struct block *), call_with(struct block *);
+WITH_REGISTERS(enter_with, relive_enter, "");
+WITH_REGISTERS(call_with, relive_call, "push $9\n");
+
+// All registers and the flags of interest survive the gate on a new thread, and a call.
 static void *registers(void *arg) {
-    unsigned long in[14], out[14];
-    float vin[16][4], vout[16][4];
-    for (int i = 0; i < 14; i++) in[i] = 0x0101010101010101ul * (i + 1);
-    for (int i = 0; i < 64; i++) vin[i / 4][i % 4] = i;
-    __asm__ volatile(
-        "movups 0(%1),%%xmm0\n movups 16(%1),%%xmm1\n movups 32(%1),%%xmm2\n movups 48(%1),%%xmm3\n"
-        "movups 64(%1),%%xmm4\n movups 80(%1),%%xmm5\n movups 96(%1),%%xmm6\n movups 112(%1),%%xmm7\n"
-        "movups 128(%1),%%xmm8\n movups 144(%1),%%xmm9\n movups 160(%1),%%xmm10\n movups 176(%1),%%xmm11\n"
-        "movups 192(%1),%%xmm12\n movups 208(%1),%%xmm13\n movups 224(%1),%%xmm14\n movups 240(%1),%%xmm15\n"
-        "push %%rbp\n push %2\n push %3\n mov %0, %%rbp\n"
-        "mov 0(%%rbp),%%rax\n mov 8(%%rbp),%%rbx\n mov 16(%%rbp),%%rcx\n mov 24(%%rbp),%%rdx\n"
-        "mov 32(%%rbp),%%rsi\n mov 40(%%rbp),%%rdi\n mov 48(%%rbp),%%r8\n mov 56(%%rbp),%%r9\n"
-        "mov 64(%%rbp),%%r10\n mov 72(%%rbp),%%r11\n mov 80(%%rbp),%%r12\n mov 88(%%rbp),%%r13\n"
-        "mov 96(%%rbp),%%r14\n mov 104(%%rbp),%%r15\n"
-        "stc\n std\n call relive_enter\n pushfq\n cld\n mov 8(%%rsp), %%rbp\n"
-        "mov %%rax,0(%%rbp)\n mov %%rbx,8(%%rbp)\n mov %%rcx,16(%%rbp)\n mov %%rdx,24(%%rbp)\n"
-        "mov %%rsi,32(%%rbp)\n mov %%rdi,40(%%rbp)\n mov %%r8,48(%%rbp)\n mov %%r9,56(%%rbp)\n"
-        "mov %%r10,64(%%rbp)\n mov %%r11,72(%%rbp)\n mov %%r12,80(%%rbp)\n mov %%r13,88(%%rbp)\n"
-        "mov %%r14,96(%%rbp)\n mov %%r15,104(%%rbp)\n"
-        "pop %%rax\n and $0x401,%%eax\n cmp $0x401,%%eax\n je 1f\n ud2\n 1:\n"
-        "pop %%rax\n pop %%rax\n pop %%rbp\n"
-        "movups %%xmm0,0(%%rax)\n movups %%xmm1,16(%%rax)\n movups %%xmm2,32(%%rax)\n movups %%xmm3,48(%%rax)\n"
-        "movups %%xmm4,64(%%rax)\n movups %%xmm5,80(%%rax)\n movups %%xmm6,96(%%rax)\n movups %%xmm7,112(%%rax)\n"
-        "movups %%xmm8,128(%%rax)\n movups %%xmm9,144(%%rax)\n movups %%xmm10,160(%%rax)\n"
-        "movups %%xmm11,176(%%rax)\n movups %%xmm12,192(%%rax)\n movups %%xmm13,208(%%rax)\n"
-        "movups %%xmm14,224(%%rax)\n movups %%xmm15,240(%%rax)\n"
-        ::"r"(in), "r"(vin), "r"(vout), "r"(out)
-        : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc",
-          "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
-          "xmm12", "xmm13", "xmm14", "xmm15");
-    if (memcmp(in, out, sizeof in) || memcmp(vin, vout, sizeof vin)) abort();
+    struct block block;
+    for (int i = 0; i < 16; i++) block.general[i] = 0x0101010101010101ul * (i + 1);
+    for (int i = 0; i < 32; i++) block.vector[i] = 0x0101010101010101ul * (i + 17);
+    for (int i = 0; i < 3; i++) {
+        long flags = i ? call_with(&block) : enter_with(&block);
+        if ((flags & 0x401) != 0x401) abort();
+        if (memcmp(block.general, block.general_after, 14 * 8)) abort();
+        if (memcmp(block.vector, block.vector_after, sizeof block.vector)) abort();
+    }
     work(1);
     return arg;
 }
