@@ -28,6 +28,8 @@ pub(crate) struct Local {
     pub(crate) by_target: u64,
     /// Not zero if targets may no longer be exchanged.
     pub(crate) pinned: u64,
+    /// Counters by call site and address; see `cache`.
+    pub(crate) cache: u64,
 }
 
 const _: () = assert!(size_of::<Local>() as u64 <= relive_abi::counters::keys_offset());

@@ -1,7 +1,7 @@
 //! Targets of indirect calls.
 //!
 //! The rewritten code compares the target with the *key* of the site and counts itself if they are equal.
-//! All other calls come here. The usual target of a site (the one with the key) is in its `Site`, all others are
+//! All other calls come here, unless the thread's cache knows their counter. The usual target of a site (the one with the key) is in its `Site`, all others are
 //! `Overflow` entries, which two private tables find: by the address of the target in this run, and by the
 //! target as the profile names it.
 //!
@@ -14,6 +14,7 @@ use core::arch::asm;
 use relive_abi::rprof::{LOST_TARGETS, Overflow, Site, SlotHeader, SlotLayout, target};
 
 use super::area::{self, Local};
+use super::cache;
 use super::facts::{Facts, facts};
 use super::foreign;
 use super::heap;
@@ -34,6 +35,9 @@ const SEEN: u32 = 1 << 30;
 /// By how much a target must be more frequent to become the usual one.
 const MARGIN: u64 = 256;
 
+/// Every how many calls of a target it is put into the cache anew.
+const REFRESH: u64 = 64;
+
 /// Counts a call whose target is not the usual one of its site.
 pub(crate) extern "C" fn call(site: u32, address: u64) {
     let Some(facts) = facts() else { return };
@@ -44,22 +48,42 @@ pub(crate) extern "C" fn call(site: u32, address: u64) {
     if site >= place.layout.sites {
         return;
     }
-    // SAFETY: the private part of an area, only read.
-    let by_address = unsafe { (*place.local).by_address };
-    match table::find(heap::entries(by_address), site, address) {
-        Some(LOST) => {}
-        Some(USUAL) => count(place.site_count(site)),
-        Some(index) => {
-            let counter = place.overflow_count(index);
-            count(counter);
-            // SAFETY: parts of the slot and of the private part.
-            let much = unsafe { *counter / 2 > *place.site_count(site) + MARGIN && (*place.local).pinned == 0 };
-            if much {
-                locked(|| place.exchange(&facts, site, address, index));
+    let counter = match place.find(site, address) {
+        Some(LOST) => return,
+        Some(USUAL) => place.site_count(site),
+        Some(index) => place.overflow_count(index),
+        None => {
+            locked(|| place.learn(&facts, site, address));
+            return;
+        }
+    };
+    count(counter);
+    // SAFETY: a counter of this thread.
+    if unsafe { *counter } % REFRESH == 0 {
+        review(site, address);
+    }
+}
+
+/// Called now and then for a target that is not the usual one: maybe it should be.
+pub(crate) extern "C" fn review(site: u32, address: u64) {
+    let Some(facts) = facts() else { return };
+    let place = Place::new(&facts);
+    locked(|| {
+        // SAFETY: the private part of the area of this thread.
+        let local = unsafe { &mut *place.local };
+        match place.find(site, address) {
+            Some(LOST) | None => {}
+            Some(USUAL) => cache::put(&mut local.cache, site, address, place.site_count(site)),
+            Some(index) => {
+                let counter = place.overflow_count(index);
+                // SAFETY: parts of the slot.
+                let much = unsafe { *counter / 2 > *place.site_count(site) + MARGIN };
+                if !much || local.pinned != 0 || !place.exchange(&facts, site, address, index) {
+                    cache::put(&mut local.cache, site, address, counter);
+                }
             }
         }
-        None => locked(|| place.learn(&facts, site, address)),
-    }
+    });
 }
 
 /// Does something with signals blocked and, if the module has started, the lock held.
@@ -98,6 +122,13 @@ impl Place {
 
     fn site_count(&self, site: u32) -> *mut u64 {
         (self.site(site) as u64 + 8) as *mut u64
+    }
+
+    /// The number in the table by address.
+    fn find(&self, site: u32, address: u64) -> Option<u32> {
+        // SAFETY: the private part of an area, only read.
+        let by_address = unsafe { (*self.local).by_address };
+        table::find(heap::entries(by_address), site, address)
     }
 
     /// An overflow entry; the last one for a number that is too large.
@@ -186,8 +217,8 @@ impl Place {
         }
     }
 
-    /// Makes a further target the usual one.
-    fn exchange(&self, facts: &Facts, site: u32, address: u64, index: u32) {
+    /// Makes a further target the usual one, if that may be.
+    fn exchange(&self, facts: &Facts, site: u32, address: u64, index: u32) -> bool {
         // SAFETY: parts of the area of this thread; signals are blocked.
         unsafe {
             let local = &mut *self.local;
@@ -202,13 +233,15 @@ impl Place {
                 || is_generated(usual.target)
                 || is_generated(further.target)
             {
-                return;
+                return false;
             }
             heap::put(&mut local.by_address, site, *key, index);
             heap::put(&mut local.by_target, site, usual.target, index | SEEN);
             core::mem::swap(&mut usual.target, &mut further.target);
             core::mem::swap(&mut usual.count, &mut further.count);
             *key = address;
+            cache::remove(local.cache, site, address);
+            true
         }
     }
 

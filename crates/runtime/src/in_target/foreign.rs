@@ -43,7 +43,15 @@ pub(crate) fn identify(address: u64, line: &mut [u8]) -> &'static Known {
     let Some(place) = cache.get_mut(n) else { return &NOTHING };
     if found.is_none() {
         *next += 1;
-        look_up(address, line, place);
+        let mut new = NOTHING;
+        look_up(address, line, &mut new);
+        // Another thread may fork right now: the child must see all of it or nothing.
+        // SAFETY: references are valid.
+        unsafe {
+            core::ptr::write_volatile(&raw mut place.end, 0);
+            core::ptr::write_volatile(place, Known { end: 0, ..new });
+            core::ptr::write_volatile(&raw mut place.end, new.end);
+        }
     }
     place
 }
@@ -64,7 +72,6 @@ impl Known {
 
 /// Looks in the list of mappings.
 fn look_up(address: u64, line: &mut [u8], known: &mut Known) {
-    *known = NOTHING;
     let Ok(fd) = syscall::open(c"/proc/self/maps", syscall::O_RDONLY, 0) else { return };
     let mut chunk = [0u8; 256];
     let mut len = 0;

@@ -37,6 +37,7 @@ macro_rules! end {
 }
 
 mod area;
+mod cache;
 mod calls;
 mod entry;
 mod environment;

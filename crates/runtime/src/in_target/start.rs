@@ -3,6 +3,7 @@
 use core::ffi::CStr;
 
 use super::area::{self, FIRST, Owner, THREAD};
+use super::cache;
 use super::environment::Environment;
 use super::facts::{Facts, facts};
 use super::file::{self, Failure};
@@ -106,6 +107,8 @@ fn join(facts: &Facts, environment: &Environment, state: &mut State, registry: &
         message::failed(state.path(), b"no room for counters of threads: ", ENOENT, b"giving up");
         syscall::exit(127);
     }
+    // SAFETY: written once, when all that is below it is ready.
+    unsafe { cache::AREA = facts.area() };
     let module = Module::new(facts, area::attach, area::detach, state.descriptor, state.identity);
     if let Err(error) = registry.add_module(module) {
         message::failed(state.path(), b"too many modules: ", error, b"giving up");

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 
 int main(int argc, char **argv);
 
@@ -60,6 +61,13 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "full")) {
         for (int n = 0; n < 3; n++)
             for (int i = 0; i < 400; i++) CALL(4, target(i));
+    } else if (!strcmp(what, "speed")) {
+        // How long a call takes that is not the usual one: run by hand.
+        struct timespec begin, end;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        for (int i = 0; i < 10000000; i++) CALL(8, target(i & 7));
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        printf("%.1f ns\n", ((end.tv_sec - begin.tv_sec) * 1e9 + end.tv_nsec - begin.tv_nsec) / 1e7);
     } else if (!strcmp(what, "signals")) {
         signal(SIGALRM, handler);
         struct itimerval often = {{0, 200}, {0, 200}};
