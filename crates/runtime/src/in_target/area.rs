@@ -30,6 +30,8 @@ pub(crate) struct Local {
     pub(crate) pinned: u64,
     /// Counters by call site and address; see `cache`.
     pub(crate) cache: u64,
+    /// Calls for which there was no room.
+    pub(crate) dropped: u64,
 }
 
 const _: () = assert!(size_of::<Local>() as u64 <= relive_abi::counters::keys_offset());

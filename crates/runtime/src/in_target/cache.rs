@@ -36,7 +36,8 @@ fn tag(site: u32, address: u64) -> u64 {
 /// Puts in a counter in place of what is there.
 pub(crate) fn put(cache: &mut u64, site: u32, address: u64, counter: *mut u64) {
     if *cache == 0 {
-        *cache = syscall::allocate_wiped(page_up(u64::from(ENTRIES) * size_of::<Entry>() as u64)).unwrap_or(0);
+        *cache =
+            syscall::allocate_wiped(page_up(u64::from(ENTRIES) * size_of::<Entry>() as u64)).unwrap_or(0);
     }
     if *cache != 0 && site < SITES && address >> 47 == 0 {
         // SAFETY: a place in the table.

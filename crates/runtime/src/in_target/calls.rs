@@ -49,7 +49,8 @@ pub(crate) extern "C" fn call(site: u32, address: u64) {
         return;
     }
     let counter = match place.find(site, address) {
-        Some(LOST) => return,
+        // SAFETY: only computes an address.
+        Some(LOST) => unsafe { &raw mut (*place.local).dropped },
         Some(USUAL) => place.site_count(site),
         Some(index) => place.overflow_count(index),
         None => {
@@ -72,7 +73,8 @@ pub(crate) extern "C" fn review(site: u32, address: u64) {
         // SAFETY: the private part of the area of this thread.
         let local = unsafe { &mut *place.local };
         match place.find(site, address) {
-            Some(LOST) | None => {}
+            None => {}
+            Some(LOST) => cache::put(&mut local.cache, site, address, &raw mut local.dropped),
             Some(USUAL) => cache::put(&mut local.cache, site, address, place.site_count(site)),
             Some(index) => {
                 let counter = place.overflow_count(index);

@@ -151,9 +151,9 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
 }
 
 fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 fn set_path(module: &mut ForeignModule, path: &[u8]) {
@@ -183,7 +183,11 @@ fn read_image(base: u64, known: &mut Known) {
     let header = |n: u64| {
         let at = headers + n * size_of::<ProgramHeader>() as u64;
         // SAFETY: begin and end can be read.
-        if is_readable(at) && is_readable(at + 48) { Some(unsafe { *(at as *const ProgramHeader) }) } else { None }
+        if is_readable(at) && is_readable(at + 48) {
+            Some(unsafe { *(at as *const ProgramHeader) })
+        } else {
+            None
+        }
     };
     let of_kind = |kind| (0..count).filter_map(header).filter(move |header| header.kind == kind);
     let Some(first) = of_kind(PT_LOAD).next() else { return };
@@ -266,7 +270,9 @@ mod tests {
         let known = identify(code, &mut [0; 1024]);
         assert!(known.from_file);
         let path = std::env::current_exe().unwrap();
-        assert!(path.to_string_lossy().as_bytes().ends_with(&known.module.path[..known.module.path_len as usize]));
+        assert!(
+            path.to_string_lossy().as_bytes().ends_with(&known.module.path[..known.module.path_len as usize])
+        );
         let data = Box::new(7u64);
         assert!(!identify(&raw const *data as u64, &mut [0; 1024]).from_file);
     }

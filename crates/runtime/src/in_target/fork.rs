@@ -13,8 +13,8 @@ pub(crate) unsafe fn watch(executable: Executable) {
     type Register = extern "C" fn(Handler, Handler, Handler, u64) -> i32;
     // SAFETY: as the caller promises.
     unsafe {
-        let found =
-            link_map::find(executable, c"__register_atfork").or_else(|| link_map::find(executable, c"pthread_atfork"));
+        let found = link_map::find(executable, c"__register_atfork")
+            .or_else(|| link_map::find(executable, c"pthread_atfork"));
         if let Some(address) = found {
             let register: Register = core::mem::transmute(address);
             register(None, None, Some(threads::enter), 0);

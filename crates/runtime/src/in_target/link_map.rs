@@ -128,9 +128,10 @@ unsafe fn find_by_gnu_hash(
     name: &CStr,
     matches: impl Fn(u32) -> Option<u64>,
 ) -> Option<u64> {
-    let hash = name.to_bytes().iter().fold(5381u32, |hash, &byte| {
-        hash.wrapping_mul(33).wrapping_add(u32::from(byte))
-    });
+    let hash = name
+        .to_bytes()
+        .iter()
+        .fold(5381u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)));
     // SAFETY: buckets, first symbol, words of the filter, shift; filter, buckets, chains.
     unsafe {
         let (bucket_count, first, filter) = (*table, *table.add(1), *table.add(2));

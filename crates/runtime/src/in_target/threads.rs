@@ -152,9 +152,10 @@ impl Distances {
             if base <= self.highest {
                 *registry.next_base() = base + self.step;
                 let (begin, end) = self.stack;
-                let hits_stack = registry.modules().iter().any(|module| {
-                    module.area + base < end && begin < module.area + base + module.area_len
-                });
+                let hits_stack = registry
+                    .modules()
+                    .iter()
+                    .any(|module| module.area + base < end && begin < module.area + base + module.area_len);
                 if !hits_stack {
                     return Ok(base);
                 }

@@ -8,10 +8,11 @@ use std::process::Command;
 use super::harness::{Bench, Module};
 
 pub fn is_root() -> bool {
-    fs::write("/proc/self/oom_score_adj", "0").is_ok() && fs::metadata("/proc/self").is_ok_and(|m| {
-        use std::os::unix::fs::MetadataExt;
-        m.uid() == 0
-    })
+    fs::write("/proc/self/oom_score_adj", "0").is_ok()
+        && fs::metadata("/proc/self").is_ok_and(|m| {
+            use std::os::unix::fs::MetadataExt;
+            m.uid() == 0
+        })
 }
 
 #[test]
@@ -104,10 +105,8 @@ fn a_full_disk() {
         sleep 1 | ./program 4 pause > out & sleep 0.3\n\
         ./program 5 2> errors; echo $? > code\n\
         wait; cp small/x.rprof x.rprof";
-    let status = Command::new("unshare")
-        .current_dir(bench.dir.path())
-        .args(["-m", "sh", "-c", script])
-        .status();
+    let status =
+        Command::new("unshare").current_dir(bench.dir.path()).args(["-m", "sh", "-c", script]).status();
     if !status.is_ok_and(|status| status.success()) {
         return;
     }
@@ -115,4 +114,27 @@ fn a_full_disk() {
     let errors = fs::read_to_string(bench.path("errors")).unwrap();
     assert!(errors.contains("no room for counters: no space left on device"), "{errors}");
     assert_eq!(bench.profile("x.rprof").counter(3), 4);
+}
+
+#[test]
+fn threads_and_forks_without_a_profile() {
+    for (source, what) in
+        [("threads.c", "parallel"), ("threads.c", "serial"), ("forks.c", "thread"), ("calls.c", "threads")]
+    {
+        let bench = Bench::new();
+        bench.link(&Module { args: &["-pie"], ..Module::executable(source) });
+        let output = bench.command(&[what]).env("RELIVE_PROFILE", "/nowhere/x").output().unwrap();
+        assert!(output.status.success(), "{what}: {}", output.status);
+        assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1);
+    }
+}
+
+#[test]
+fn no_descriptors_to_spare() {
+    let bench = Bench::new();
+    bench.link(&Module { args: &["-pie"], ..Module::executable("threads.c") });
+    let script = "ulimit -n 6; exec ./program parallel";
+    let status = Command::new("sh").current_dir(bench.dir.path()).args(["-c", script]).status().unwrap();
+    assert!(status.success());
+    assert_eq!(bench.profile("program.rprof").counter(1), 8_000_001);
 }

@@ -89,7 +89,9 @@ fn flatten() -> (Vec<u8>, BTreeMap<String, u64>) {
         let data = segment.data().unwrap();
         memory[segment.address() as usize..][..data.len()].copy_from_slice(data);
     }
-    let symbols = elf.symbols().filter(|s| s.name().is_ok_and(|name| name.starts_with("relive_") && !name.contains('.')));
+    let symbols = elf
+        .symbols()
+        .filter(|s| s.name().is_ok_and(|name| name.starts_with("relive_") && !name.contains('.')));
     (memory, symbols.map(|s| (s.name().unwrap().to_owned(), s.address())).collect())
 }
 
@@ -208,8 +210,7 @@ impl Bench {
     /// Starts the program and waits until it has said something.
     pub fn start(&self, args: &[&str]) -> Running {
         use std::io::Read;
-        let mut child =
-            self.command(args).stdout(Stdio::piped()).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = self.command(args).stdout(Stdio::piped()).stdin(Stdio::piped()).spawn().unwrap();
         let mut byte = [0];
         child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
         Running { child }

@@ -86,3 +86,48 @@ fn the_environment_says_where() {
     assert!(bench.command(&["5"]).env("RELIVE_PROFILE", "").status().unwrap().success());
     assert_eq!(bench.profile("program.rprof").counter(3), 5);
 }
+
+#[test]
+fn exec_is_a_run_of_its_own() {
+    let bench = Bench::new();
+    bench.link(&Module::executable("basic.c"));
+    bench.run_quietly(&["5", "exec"]);
+    let profile = bench.profile("program.rprof");
+    assert_eq!((profile.counter(3), profile.runs(), profile.slots()), (105, 2, 1));
+}
+
+#[test]
+fn a_child_that_lives_on_does_not_keep_the_slot_of_its_parent() {
+    let bench = Bench::new();
+    bench.link(&Module { args: &["-pie"], ..Module::executable("basic.c") });
+    let mut daemon = bench.start(&["1", "daemon"]);
+    daemon.child.wait().unwrap();
+    assert_eq!(bench.profile("program.rprof").slots(), 2);
+    bench.run_quietly(&["2"]);
+    let profile = bench.profile("program.rprof");
+    assert_eq!((profile.counter(3), profile.runs(), profile.slots()), (3, 3, 2));
+    drop(daemon.child.stdin.take());
+}
+
+#[test]
+fn a_program_with_privileges_does_not_listen_to_the_environment() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    if !super::failures::is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let program = bench.link(&Module::executable("basic.c"));
+    for (path, mode) in [(bench.dir.path(), 0o755), (program.as_path(), 0o4755)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = bench.command(&["3"]);
+    command.env("RELIVE_PROFILE", "/nowhere/x.rprof").uid(65534);
+    let output = command.output().unwrap();
+    if !String::from_utf8_lossy(&output.stderr).contains("/nowhere") {
+        assert_eq!(bench.profile("program.rprof").counter(3), 3);
+    } else {
+        // The file system ignores the bit.
+        assert!(!bench.path("program.rprof").exists());
+    }
+}

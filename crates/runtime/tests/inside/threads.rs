@@ -66,3 +66,16 @@ fn slots_of_threads_are_free_after_the_process() {
     let profile = bench.profile("program.rprof");
     assert_eq!((profile.counter(1), profile.runs()), (402, 2));
 }
+
+#[test]
+fn threads_and_forks_in_a_storm() {
+    for args in KINDS {
+        let profile = run(args, "storm");
+        // 4 threads; each time a thread counts 10, a child 10 and a thread of the child 10.
+        assert_eq!(
+            (profile.counter(1), profile.counter(2), profile.lost()),
+            (4 * 25 * 10 + 1, 4 * 25 * 20, 0)
+        );
+        assert_eq!(profile.runs(), 101);
+    }
+}

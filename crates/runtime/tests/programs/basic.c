@@ -12,6 +12,8 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "pause")) pause_here();
     if (!strcmp(how, "kill")) kill(getpid(), SIGKILL);
     if (!strcmp(how, "segv")) raise(SIGSEGV);
+    if (!strcmp(how, "exec")) execl(argv[0], argv[0], "100", NULL);
+    if (!strcmp(how, "daemon") && fork() == 0) pause_here();
     if (!strcmp(how, "exit")) _exit(0);
     return 0;
 }
