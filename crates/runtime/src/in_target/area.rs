@@ -131,10 +131,10 @@ fn attach_here(facts: &Facts, state: &mut State, owner: &Owner) -> Result<(), Er
             }
         }
     }
-    if let Some(wiped) = state.wiped() {
-        if wiped.home == 0 {
-            wiped.home = owner.base.wrapping_add(1);
-        }
+    if let Some(wiped) = state.wiped()
+        && wiped.home == 0
+    {
+        wiped.home = owner.base.wrapping_add(1);
     }
     // SAFETY: the private part of the area is mapped.
     unsafe {
@@ -156,7 +156,7 @@ fn private_part(facts: &Facts, area: u64) -> Result<(), Errno> {
 fn first(facts: &Facts, state: &mut State, owner: &Owner, area: u64) -> Result<(), Errno> {
     let (slot, len) = (area + facts.slot_offset(), facts.slot_len());
     if state.mode == FILE {
-        let at = slot::claim(facts, state, true)?;
+        let at = slot::claim(facts, state)?;
         // SAFETY: a new mapping replaces nothing.
         let aside = unsafe { syscall::mmap(0, len, PROT_RW, MAP_SHARED, state.descriptor, at) }?;
         slot::sign(aside, state, owner.tid);
@@ -181,7 +181,7 @@ fn further(facts: &Facts, state: &mut State, owner: &Owner, slot: u64) -> Result
         return unsafe { syscall::mmap(slot, len, PROT_RW, flags, -1, 0) }.map(drop);
     }
     let mapped = file::keep(state)
-        .and_then(|()| slot::claim(facts, state, true))
+        .and_then(|()| slot::claim(facts, state))
         .and_then(|at| map_slot(state, slot, len, at));
     if mapped.is_ok() {
         slot::sign(slot, state, owner.tid);
@@ -209,7 +209,10 @@ fn forked(facts: &Facts, state: &mut State, owner: &Owner, slot: u64) {
         return;
     }
     let mapped = file::renew(state)
-        .and_then(|own| slot::claim(facts, state, own))
+        .and_then(|own| {
+            state.wiped().ok_or(EIO)?.shared = u64::from(!own);
+            slot::claim(facts, state)
+        })
         .and_then(|at| map_slot(state, slot, facts.slot_len(), at));
     match mapped {
         Ok(()) => slot::sign(slot, state, owner.tid),

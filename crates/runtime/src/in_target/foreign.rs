@@ -182,12 +182,11 @@ fn read_image(base: u64, known: &mut Known) {
     let count = word(base + 56) & 0xffff;
     let header = |n: u64| {
         let at = headers + n * size_of::<ProgramHeader>() as u64;
-        // SAFETY: begin and end can be read.
-        if is_readable(at) && is_readable(at + 48) {
-            Some(unsafe { *(at as *const ProgramHeader) })
-        } else {
-            None
+        if !is_readable(at) || !is_readable(at + 48) {
+            return None;
         }
+        // SAFETY: begin and end can be read.
+        Some(unsafe { *(at as *const ProgramHeader) })
     };
     let of_kind = |kind| (0..count).filter_map(header).filter(move |header| header.kind == kind);
     let Some(first) = of_kind(PT_LOAD).next() else { return };

@@ -18,15 +18,13 @@ const LARGEST_CAPACITY: u64 = 1 << 22;
 
 /// The entries of the table at an address, none if that is zero.
 pub(crate) fn entries(at: u64) -> &'static mut [Entry] {
+    if at == 0 {
+        return &mut [];
+    }
     // SAFETY: made below and never freed; in the child of a fork it has no capacity.
-    match unsafe { (at as *const Head).as_ref() } {
-        Some(head) => unsafe {
-            core::slice::from_raw_parts_mut(
-                (at as *mut Head).add(1).cast::<Entry>(),
-                if head.capacity.is_power_of_two() { head.capacity as usize } else { 0 },
-            )
-        },
-        None => &mut [],
+    unsafe {
+        let capacity = (*(at as *const Head)).capacity as usize;
+        core::slice::from_raw_parts_mut((at as *mut Head).add(1).cast::<Entry>(), capacity)
     }
 }
 

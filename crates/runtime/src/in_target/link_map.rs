@@ -146,10 +146,10 @@ unsafe fn find_by_gnu_hash(
         }
         loop {
             let chain = *chains.add((n - first) as usize);
-            if (chain ^ hash) >> 1 == 0 {
-                if let Some(found) = matches(n) {
-                    return Some(found);
-                }
+            if (chain ^ hash) >> 1 == 0
+                && let Some(found) = matches(n)
+            {
+                return Some(found);
             }
             if chain & 1 != 0 {
                 return None;

@@ -7,6 +7,7 @@
 //! * [`calls`]: targets of indirect calls
 
 #![allow(unsafe_code)]
+#![warn(clippy::undocumented_unsafe_blocks)]
 #![cfg_attr(not(relive_in_target), allow(dead_code, unreachable_pub))]
 
 /// Begins a function in assembly.

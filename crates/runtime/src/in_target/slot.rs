@@ -1,4 +1,8 @@
 //! A part of the profile for one thread.
+//!
+//! The lock of a slot belongs to an open file. A forked process opens the profile anew, but may be unable to (it
+//! has another root now, or other rights): then it shares the open file of its parent, the lock does not tell
+//! the two apart, and the owner's name in the slot does.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,10 +13,14 @@ use super::facts::Facts;
 use super::state::{SLOTS_MAX, State};
 use super::syscall::{self, EACCES, EAGAIN, EFBIG, EINTR, EIO, ENOSYS, EOPNOTSUPP, Errno};
 
+/// In the name of the owner: not the lock keeps others away, but the name.
+const BY_NAME: u64 = 1 << 63;
+
 /// Takes the first slot that nobody uses, and sees to it that the file has all its blocks. Returns its
-/// offset in the file. `own` says whether the open file is shared with no other process.
-pub(crate) fn claim(facts: &Facts, state: &mut State, own: bool) -> Result<u64, Errno> {
+/// offset in the file.
+pub(crate) fn claim(facts: &Facts, state: &mut State) -> Result<u64, Errno> {
     let wiped = state.wiped().ok_or(EIO)?;
+    let own = wiped.shared == 0;
     let fd = state.descriptor;
     for slot in 0..SLOTS_MAX {
         if wiped.holds(slot) {
@@ -25,12 +33,10 @@ pub(crate) fn claim(facts: &Facts, state: &mut State, own: bool) -> Result<u64, 
             Err(error) => return Err(error),
         }
         if let Err(error) = reserve(fd, at, facts.slot_len()) {
-            if own {
-                let _ = syscall::lock_byte(fd, at, false);
-            }
             return Err(error);
         }
-        if !own && !take_by_name(fd, at) {
+        let taken = if own { !is_taken_by_name(fd, at) } else { take_by_name(fd, at) };
+        if !taken {
             continue;
         }
         wiped.hold(slot);
@@ -76,6 +82,14 @@ pub(crate) fn owner(pid: u32, tid: u32) -> u64 {
     u64::from(pid) | u64::from(tid) << 32
 }
 
+/// Whether a process that shares the open file with this one has taken a slot by name.
+fn is_taken_by_name(fd: i32, at: u64) -> bool {
+    let mut word = [0u8; 8];
+    let _ = syscall::pread(fd, &mut word, at);
+    let owner = u64::from_le_bytes(word);
+    owner & BY_NAME != 0 && owner as u32 != syscall::getpid() && syscall::process_exists(owner as u32)
+}
+
 /// Takes a slot where the lock does not tell this process from its parent.
 fn take_by_name(fd: i32, at: u64) -> bool {
     // SAFETY: a new mapping replaces nothing.
@@ -86,7 +100,7 @@ fn take_by_name(fd: i32, at: u64) -> bool {
     let before = word.load(Ordering::Acquire);
     let pid = syscall::getpid();
     let free = before == 0 || before as u32 == pid || !syscall::process_exists(before as u32);
-    let mine = owner(pid, syscall::gettid());
+    let mine = owner(pid, syscall::gettid()) | BY_NAME;
     let taken = free && word.compare_exchange(before, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     // SAFETY: mapped above and not used below.
     unsafe { syscall::munmap(page, PAGE) };
@@ -97,17 +111,18 @@ fn take_by_name(fd: i32, at: u64) -> bool {
 pub(crate) fn sign(slot: u64, state: &mut State, tid: u32) {
     // SAFETY: a mapped slot of ours begins with its header.
     let header = unsafe { &mut *(slot as *mut SlotHeader) };
-    header.owner = owner(syscall::getpid(), tid);
+    let shared = state.wiped().is_some_and(|wiped| wiped.shared != 0);
+    header.owner = owner(syscall::getpid(), tid) | if shared { BY_NAME } else { 0 };
     let (seconds, _) = syscall::now();
     if header.first_run == 0 {
         header.first_run = seconds;
     }
     header.last_run = seconds;
-    if let Some(wiped) = state.wiped() {
-        if wiped.counted == 0 {
-            wiped.counted = 1;
-            header.runs += 1;
-        }
+    if let Some(wiped) = state.wiped()
+        && wiped.counted == 0
+    {
+        wiped.counted = 1;
+        header.runs += 1;
     }
 }
 

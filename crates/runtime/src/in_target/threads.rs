@@ -20,11 +20,11 @@ pub(crate) extern "C" fn enter() {
     if state::mode() == IDLE {
         return;
     }
-    if let Some(wiped) = state().wiped() {
-        if wiped.patience != 0 {
-            wiped.patience -= 1;
-            return;
-        }
+    if let Some(wiped) = state().wiped()
+        && wiped.patience != 0
+    {
+        wiped.patience -= 1;
+        return;
     }
     if let Some(mut registry) = registry::lock() {
         enter_locked(&mut registry);
@@ -69,10 +69,10 @@ fn find(registry: &mut Registry, owner: &Owner) -> Option<(usize, u64)> {
     for _ in 0..LOOKS.min(count) {
         hand = if hand + 1 < count { hand + 1 } else { 0 };
         *registry.hand() = hand as u32;
-        if let Some(thread) = registry.threads().get(hand) {
-            if !syscall::thread_exists(thread.tid) {
-                return Some((hand, thread.base));
-            }
+        if let Some(thread) = registry.threads().get(hand)
+            && !syscall::thread_exists(thread.tid)
+        {
+            return Some((hand, thread.base));
         }
     }
     None

@@ -43,13 +43,25 @@ fn a_parent_that_closed_everything() {
 }
 
 #[test]
+fn a_slot_is_kept_without_a_descriptor() {
+    let bench = Bench::new();
+    bench.link(&Module::executable("forks.c"));
+    let one = bench.start(&["closed", "pause"]);
+    bench.run_quietly(&["kill"]);
+    let profile = bench.profile("program.rprof");
+    assert_eq!((profile.counter_in(0, 1), profile.counter_in(1, 1), profile.slots()), (0, 1, 3));
+    one.finish();
+    assert_eq!(bench.profile("program.rprof").counter(2), 530);
+}
+
+#[test]
 fn a_parent_in_another_root() {
     if !super::failures::is_root() {
         return;
     }
     // Neither the path nor /proc is there: the parent's open file must do.
     let profile = forked(&["chroot", "root"], &["-pie"]);
-    assert_eq!((profile.counter(1), profile.counter(2), profile.slots()), (10, 30, 2));
+    assert_eq!((profile.counter(1), profile.counter(2), profile.slots()), (210, 60, 4));
     assert_eq!(profile.lost(), 0);
 }
 

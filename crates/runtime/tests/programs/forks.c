@@ -25,6 +25,12 @@ static void *thread(void *arg) {
     return arg;
 }
 
+static void *plain_thread(void *arg) {
+    gate();
+    for (int i = 0; i < 100; i++) COUNT(1);
+    return arg;
+}
+
 int main(int argc, char **argv) {
     gate();
     if (!strcmp(argv[1], "depth")) {
@@ -53,6 +59,7 @@ int main(int argc, char **argv) {
         COUNT(1);
     } else if (!strcmp(argv[1], "closed")) {
         for (int fd = 3; fd < 2000; fd++) close(fd);
+        if (argc > 2) pause_here();
         if (chdir("/")) return 1;
         if (fork() == 0) {
             child(30);
@@ -62,11 +69,24 @@ int main(int argc, char **argv) {
         COUNT(1);
     } else if (!strcmp(argv[1], "chroot")) {
         if (chroot(argv[2]) || chdir("/")) return 1;
+        int ready[2], done[2];
+        char c = 0;
+        if (pipe(ready) || pipe(done)) return 1;
         if (fork() == 0) {
+            child(30);
+            pthread_t id;
+            pthread_create(&id, NULL, plain_thread, NULL);
+            pthread_join(id, NULL);
+            if (write(ready[1], &c, 1) != 1 || read(done[0], &c, 1) != 1) _exit(1);
             child(30);
             _exit(0);
         }
+        if (read(ready[0], &c, 1) != 1) return 1;
+        pthread_t id;
+        pthread_create(&id, NULL, plain_thread, NULL);
+        pthread_join(id, NULL);
         for (int i = 0; i < 10; i++) COUNT(1);
+        if (write(done[1], &c, 1) != 1) return 1;
         wait(NULL);
     } else if (!strcmp(argv[1], "thread")) {
         pthread_t threads[3];
