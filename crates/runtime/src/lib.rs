@@ -5,6 +5,18 @@
 //! `relive_parameters` (to be filled in: [`relive_abi::parameters::Parameters`]), and the code
 //! `relive_start`, `relive_init`, `relive_enter` and `relive_call` (see `src/in_target/entry.rs` for what
 //! each expects and keeps).
+//!
+//! # Limits
+//!
+//! * A program that forbids itself system calls (seccomp) must allow those of new threads and forks:
+//!   `arch_prctl`, `clock_gettime`, `close`, `fallocate`, `fcntl`, `fstat`, `futex`, `getpid`, `gettid`,
+//!   `kill`, `madvise`, `mmap`, `mremap`, `munmap`, `openat`, `personality`, `pread64`, `prlimit64`, `read`,
+//!   `rt_sigprocmask`, `tkill`.
+//! * The C library tells of forks only where there is a dynamic linker, and only executables ask it to. Otherwise
+//!   a forked process counts in its parent's slot up to the next call of `relive_enter`.
+//! * Where libraries are measured too, areas of threads lie between the libraries and the stack. Without address
+//!   randomisation that is about 100 MiB; threads that find no room share counters.
+//! * A profile that somebody truncates while it is in use ends the program (`SIGBUS`).
 
 /// The linked runtime, an ELF file with its symbol table.
 pub const IMAGE: &[u8] = include_bytes!(env!("RELIVE_RUNTIME_IMAGE"));

@@ -49,7 +49,11 @@ pub(crate) fn claim(facts: &Facts, state: &mut State) -> Result<u64, Errno> {
 /// were full when it counts there.
 fn reserve(fd: i32, at: u64, len: u64) -> Result<(), Errno> {
     if at + len > syscall::limit(syscall::RLIMIT_FSIZE) {
-        return Err(EFBIG);
+        // Beyond the limit the file may not grow: trying to is a signal.
+        let (.., size) = syscall::fstat(fd)?;
+        if at + len > size {
+            return Err(EFBIG);
+        }
     }
     loop {
         match syscall::fallocate(fd, at, len) {

@@ -42,10 +42,10 @@ const UNLINK: usize = 87;
 const PERSONALITY: usize = 135;
 const ARCH_PRCTL: usize = 158;
 const GETTID: usize = 186;
+const TKILL: usize = 200;
 const FUTEX: usize = 202;
 const CLOCK_GETTIME: usize = 228;
 const EXIT_GROUP: usize = 231;
-const TGKILL: usize = 234;
 const OPENAT: usize = 257;
 const FALLOCATE: usize = 285;
 const PRLIMIT64: usize = 302;
@@ -287,10 +287,10 @@ pub(crate) fn process_exists(pid: u32) -> bool {
     result != Err(ESRCH)
 }
 
-/// Whether a thread of this process is there.
+/// Whether a thread is there, in this process or one that shares its memory.
 pub(crate) fn thread_exists(tid: u32) -> bool {
     // SAFETY: signal 0 is none.
-    let result = unsafe { call!(TGKILL, getpid(), tid, 0usize) };
+    let result = unsafe { call!(TKILL, tid, 0usize) };
     result != Err(ESRCH)
 }
 

@@ -130,7 +130,7 @@ impl Bench {
         let out = self.path(module.name);
         let library = module.flags & parameters::LIBRARY != 0;
         let entry = if library { "-Wl,-init,relive_init" } else { "-Wl,-e,relive_start" };
-        let status = Command::new("cc")
+        let status = Command::new(compiler())
             .current_dir(self.dir.path())
             .args(["-O1", "-mno-red-zone", "-pthread", "-Wl,--no-warn-rwx-segments", entry, "-o"])
             .arg(&out)
@@ -151,7 +151,7 @@ impl Bench {
     /// Compiles an executable as it is.
     pub fn compile(&self, source: &str, args: &[&str]) {
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-        let mut cc = Command::new("cc");
+        let mut cc = Command::new(compiler());
         cc.current_dir(self.dir.path()).args(["-O1", "-pthread", "-DPLAIN", "-o", "program"]);
         assert!(cc.arg(programs.join(source)).args(args).arg("-ldl").status().unwrap().success());
     }
@@ -293,4 +293,9 @@ impl Profile {
         }
         targets
     }
+}
+
+/// The C compiler: tried with those of other C libraries too.
+fn compiler() -> String {
+    std::env::var("CC").unwrap_or_else(|_| "cc".into())
 }
