@@ -74,6 +74,8 @@ struct Lists {
     next_base: u64,
     /// An address at the top of the first thread's stack.
     stack: u64,
+    /// An address among the first that the kernel gave to mappings.
+    mappings: u64,
     module: [Module; MODULES_MAX],
 }
 
@@ -287,14 +289,22 @@ impl Registry {
 }
 
 impl Registry {
-    /// Notes where the first thread's stack is.
-    pub(crate) fn set_stack(&mut self, address: u64) {
+    /// Notes where the first thread's stack is, and something that was mapped early.
+    pub(crate) fn set_layout(&mut self, stack: u64, mapping: u64) {
         // SAFETY: mapped, and locked.
         unsafe {
             if (*self.lists()).stack == 0 {
-                (*self.lists()).stack = address;
+                (*self.lists()).stack = stack;
             }
+            (*self.lists()).mappings = mapping.max((*self.lists()).mappings);
         }
+    }
+
+    /// How much room the kernel left between mappings and the stack.
+    pub(crate) fn gap(&self) -> u64 {
+        // SAFETY: mapped, and locked.
+        let mappings = unsafe { (*self.lists()).mappings };
+        self.stack().0.saturating_sub(mappings)
     }
 
     /// The memory that the first thread's stack may take one day: begin and end.

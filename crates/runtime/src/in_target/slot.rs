@@ -33,6 +33,9 @@ pub(crate) fn claim(facts: &Facts, state: &mut State) -> Result<u64, Errno> {
             Err(error) => return Err(error),
         }
         if let Err(error) = reserve(fd, at, facts.slot_len()) {
+            if own && !is_taken_by_name(fd, at) {
+                let _ = syscall::lock_byte(fd, at, false);
+            }
             return Err(error);
         }
         let taken = if own { !is_taken_by_name(fd, at) } else { take_by_name(fd, at) };

@@ -72,7 +72,8 @@ fn begin(facts: &Facts, environment: &Environment) {
                 threads::forked(&mut registry);
             }
         }
-        registry.set_stack(environment.executable.as_ptr() as u64);
+        let mapping = environment.linker.max(state.wiped);
+        registry.set_layout(environment.executable.as_ptr() as u64, mapping);
         registry.remove_unloaded(Some((facts.area(), facts.area_len())));
         join(facts, environment, state, &mut registry);
     }) {

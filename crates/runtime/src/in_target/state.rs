@@ -21,7 +21,7 @@ pub(crate) struct State {
     /// Which file that is.
     pub(crate) identity: Identity,
     /// What does not last over a fork: a [`Wiped`].
-    wiped: u64,
+    pub(crate) wiped: u64,
     /// The path of the profile, absolute, ends with zero.
     pub(crate) path: [u8; PATH_MAX],
     pub(crate) path_len: usize,

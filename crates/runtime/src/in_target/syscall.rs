@@ -39,7 +39,6 @@ const FCNTL: usize = 72;
 const GETCWD: usize = 79;
 const LINK: usize = 86;
 const UNLINK: usize = 87;
-const PERSONALITY: usize = 135;
 const ARCH_PRCTL: usize = 158;
 const GETTID: usize = 186;
 const TKILL: usize = 200;
@@ -312,14 +311,6 @@ pub(crate) fn limit(which: u32) -> u64 {
     // SAFETY: the structure has 16 bytes.
     let _ = unsafe { call!(PRLIMIT64, 0usize, which, 0usize, limits.as_mut_ptr()) };
     limits[0]
-}
-
-/// Whether the kernel puts mappings at random places.
-pub(crate) fn is_randomised() -> bool {
-    const ADDR_NO_RANDOMIZE: usize = 0x4_0000;
-    // SAFETY: no memory is concerned.
-    let personality = unsafe { call!(PERSONALITY, 0xffff_ffffu32) };
-    personality.is_ok_and(|flags| flags & ADDR_NO_RANDOMIZE == 0)
 }
 
 const ARCH_SET_GS: usize = 0x1001;

@@ -115,10 +115,11 @@ fn attach_all(registry: &Registry, owner: &Owner) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Distances at which there may be room for the areas of all modules.
+/// Distances at which there may be room for the areas of all modules, and of those that come later.
 ///
-/// The kernel takes no negative base, and libraries are near the end of the address space, with only the
-/// stack above. So areas are not far above what they are copies of.
+/// The kernel takes no negative base, and libraries are near the end of the address space: it puts one
+/// mapping below the other, and above all of them is a gap, then the stack. So the distance is half of that
+/// gap, that areas lie in the gap even if much else is mapped before another library comes.
 struct Distances {
     step: u64,
     highest: u64,
@@ -126,10 +127,10 @@ struct Distances {
     wrapped: bool,
 }
 
-/// Where to begin if the heap of an executable need not be thought of.
-const NEAR: u64 = 0x400_0000;
-/// Where to begin if the kernel leaves that much room above libraries.
-const FAR: u64 = 0x1_0000_0000;
+/// The least distance to begin with.
+const NEAR: u64 = 0x200_0000;
+/// The largest.
+const FAR: u64 = 0x100_0000_0000;
 
 impl Distances {
     fn new(registry: &mut Registry) -> Self {
@@ -140,7 +141,7 @@ impl Distances {
             step = step.max(module.area_len + PAGE);
         }
         if *registry.next_base() == 0 {
-            *registry.next_base() = if syscall::is_randomised() { FAR } else { NEAR };
+            *registry.next_base() = (registry.gap() / 2 / PAGE * PAGE).clamp(NEAR, FAR);
         }
         let highest = END.saturating_sub(end);
         Distances { step, highest, stack: registry.stack(), wrapped: false }
