@@ -69,19 +69,17 @@ fn reserve(fd: i32, at: u64, len: u64) -> Result<(), Errno> {
 
 /// The same where the file system has no such call: writes what is there.
 fn write_over(fd: i32, at: u64, len: u64) -> Result<(), Errno> {
-    let mut page = at;
-    while page < at + len {
-        let mut word = [0u8; 8];
-        syscall::pread(fd, &mut word, page)?;
-        if syscall::pwrite(fd, &word, page)? != word.len() {
+    const PIECE: u64 = 1024;
+    let mut place = at;
+    while place < at + len {
+        let mut piece = [0u8; PIECE as usize];
+        syscall::pread(fd, &mut piece, place)?;
+        if syscall::pwrite(fd, &piece, place)? != piece.len() {
             return Err(EIO);
         }
-        page += PAGE;
+        place += PIECE;
     }
-    // The file must reach to the end of the last page.
-    let mut word = [0u8; 8];
-    syscall::pread(fd, &mut word, at + len - 8)?;
-    syscall::pwrite(fd, &word, at + len - 8).map(drop)
+    Ok(())
 }
 
 /// Who owns a slot: process and thread.
