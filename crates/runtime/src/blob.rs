@@ -2,7 +2,6 @@
 
 #![no_std]
 #![no_main]
-#![warn(warnings)]
 
 mod in_target;
 

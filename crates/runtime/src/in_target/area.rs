@@ -28,6 +28,10 @@ pub(crate) struct Local {
     pub(crate) by_target: u64,
     /// Not zero if targets may no longer be exchanged.
     pub(crate) pinned: u64,
+    /// Counters by call site and address; see `cache`.
+    pub(crate) cache: u64,
+    /// Calls for which there was no room.
+    pub(crate) dropped: u64,
 }
 
 const _: () = assert!(size_of::<Local>() as u64 <= relive_abi::counters::keys_offset());
@@ -127,10 +131,10 @@ fn attach_here(facts: &Facts, state: &mut State, owner: &Owner) -> Result<(), Er
             }
         }
     }
-    if let Some(wiped) = state.wiped() {
-        if wiped.home == 0 {
-            wiped.home = owner.base.wrapping_add(1);
-        }
+    if let Some(wiped) = state.wiped()
+        && wiped.home == 0
+    {
+        wiped.home = owner.base.wrapping_add(1);
     }
     // SAFETY: the private part of the area is mapped.
     unsafe {
@@ -152,7 +156,7 @@ fn private_part(facts: &Facts, area: u64) -> Result<(), Errno> {
 fn first(facts: &Facts, state: &mut State, owner: &Owner, area: u64) -> Result<(), Errno> {
     let (slot, len) = (area + facts.slot_offset(), facts.slot_len());
     if state.mode == FILE {
-        let at = slot::claim(facts, state, true)?;
+        let at = slot::claim(facts, state)?;
         // SAFETY: a new mapping replaces nothing.
         let aside = unsafe { syscall::mmap(0, len, PROT_RW, MAP_SHARED, state.descriptor, at) }?;
         slot::sign(aside, state, owner.tid);
@@ -177,7 +181,7 @@ fn further(facts: &Facts, state: &mut State, owner: &Owner, slot: u64) -> Result
         return unsafe { syscall::mmap(slot, len, PROT_RW, flags, -1, 0) }.map(drop);
     }
     let mapped = file::keep(state)
-        .and_then(|()| slot::claim(facts, state, true))
+        .and_then(|()| slot::claim(facts, state))
         .and_then(|at| map_slot(state, slot, len, at));
     if mapped.is_ok() {
         slot::sign(slot, state, owner.tid);
@@ -205,7 +209,10 @@ fn forked(facts: &Facts, state: &mut State, owner: &Owner, slot: u64) {
         return;
     }
     let mapped = file::renew(state)
-        .and_then(|own| slot::claim(facts, state, own))
+        .and_then(|own| {
+            state.wiped().ok_or(EIO)?.shared = u64::from(!own);
+            slot::claim(facts, state)
+        })
         .and_then(|at| map_slot(state, slot, facts.slot_len(), at));
     match mapped {
         Ok(()) => slot::sign(slot, state, owner.tid),

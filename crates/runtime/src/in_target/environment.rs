@@ -8,6 +8,7 @@ const VARIABLE: &[u8] = b"RELIVE_PROFILE=";
 
 const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;
+const AT_BASE: u64 = 7;
 const AT_SECURE: u64 = 23;
 const AT_EXECFN: u64 = 31;
 
@@ -20,6 +21,8 @@ pub(crate) struct Environment {
     pub(crate) executable: &'static [u8],
     /// The program headers of the executable: address and number.
     pub(crate) headers: (u64, u64),
+    /// Where the dynamic linker is; zero if there is none.
+    pub(crate) linker: u64,
     secure: bool,
 }
 
@@ -85,6 +88,7 @@ impl Environment {
         match kind {
             AT_PHDR => self.headers.0 = value,
             AT_PHNUM => self.headers.1 = value,
+            AT_BASE => self.linker = value,
             AT_SECURE => self.secure = value != 0,
             // SAFETY: the kernel's string.
             AT_EXECFN => self.executable = unsafe { CStr::from_ptr(value as *const _) }.to_bytes(),

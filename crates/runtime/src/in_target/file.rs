@@ -158,11 +158,11 @@ fn write_all(fd: i32, mut bytes: &[u8]) -> Result<(), Errno> {
 fn move_up(fd: i32) -> i32 {
     let limit = syscall::limit(syscall::RLIMIT_NOFILE);
     for least in [1000, limit.saturating_sub(32), limit.saturating_sub(128)] {
-        if least > 64 {
-            if let Ok(high) = syscall::duplicate(fd, least) {
-                syscall::close(fd);
-                return high;
-            }
+        if least > 64
+            && let Ok(high) = syscall::duplicate(fd, least)
+        {
+            syscall::close(fd);
+            return high;
         }
     }
     fd

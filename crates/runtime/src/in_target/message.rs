@@ -6,7 +6,7 @@ use super::text::Text;
 /// Errors that can be expected, in one string: a table of strings would be a table of pointers.
 const ERRORS: &[u8] = b"1 operation not permitted\n2 no such file or directory\n5 input/output error\n\
     9 bad file descriptor\n11 locked by somebody else\n12 out of memory\n13 permission denied\n17 file exists\n\
-    20 not a directory\n21 is a directory\n22 not supported by this kernel or file system\n\
+    19 no shared mappings on this file system\n20 not a directory\n21 is a directory\n22 not supported by this kernel or file system\n\
     23 too many open files in system\n24 too many open files\n26 text file busy\n27 limit of file size\n\
     28 no space left on device\n30 read-only file system\n36 file name too long\n37 no locks available\n\
     38 not supported by this kernel\n40 too many levels of symbolic links\n\
@@ -31,10 +31,10 @@ pub(crate) fn foreign(path: &[u8], what: &[u8], other: &[u8]) {
 
 fn reason(number: &[u8]) -> &'static [u8] {
     for line in ERRORS.split(|&byte| byte == b'\n') {
-        if let Some(rest) = line.strip_prefix(number) {
-            if let Some(text) = rest.strip_prefix(b" ") {
-                return text;
-            }
+        if let Some(rest) = line.strip_prefix(number)
+            && let Some(text) = rest.strip_prefix(b" ")
+        {
+            return text;
         }
     }
     b""

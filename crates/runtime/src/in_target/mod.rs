@@ -7,6 +7,7 @@
 //! * [`calls`]: targets of indirect calls
 
 #![allow(unsafe_code)]
+#![warn(clippy::undocumented_unsafe_blocks)]
 #![cfg_attr(not(relive_in_target), allow(dead_code, unreachable_pub))]
 
 /// Begins a function in assembly.
@@ -37,11 +38,16 @@ macro_rules! end {
 }
 
 mod area;
+mod cache;
 mod calls;
 mod entry;
 mod environment;
 mod facts;
 mod file;
+mod foreign;
+mod fork;
+mod heap;
+mod link_map;
 mod memory;
 mod merge;
 mod message;
@@ -51,5 +57,6 @@ mod slot;
 mod start;
 mod state;
 pub(crate) mod syscall;
+mod table;
 mod text;
 mod threads;

@@ -72,6 +72,10 @@ struct Lists {
     reserved: u32,
     /// The distance that the next thread may get; zero if none was given yet.
     next_base: u64,
+    /// An address at the top of the first thread's stack.
+    stack: u64,
+    /// An address among the first that the kernel gave to mappings.
+    mappings: u64,
     module: [Module; MODULES_MAX],
 }
 
@@ -281,6 +285,35 @@ impl Registry {
     pub(crate) fn next_base(&mut self) -> &mut u64 {
         // SAFETY: mapped, and locked.
         unsafe { &mut (*self.lists()).next_base }
+    }
+}
+
+impl Registry {
+    /// Notes where the first thread's stack is, and something that was mapped early.
+    pub(crate) fn set_layout(&mut self, stack: u64, mapping: u64) {
+        // SAFETY: mapped, and locked.
+        unsafe {
+            if (*self.lists()).stack == 0 {
+                (*self.lists()).stack = stack;
+            }
+            (*self.lists()).mappings = mapping.max((*self.lists()).mappings);
+        }
+    }
+
+    /// How much room the kernel left between mappings and the stack.
+    pub(crate) fn gap(&self) -> u64 {
+        // SAFETY: mapped, and locked.
+        let mappings = unsafe { (*self.lists()).mappings };
+        self.stack().0.saturating_sub(mappings)
+    }
+
+    /// The memory that the first thread's stack may take one day: begin and end.
+    pub(crate) fn stack(&self) -> (u64, u64) {
+        const SLACK: u64 = 4 << 20;
+        // SAFETY: mapped, and locked.
+        let top = unsafe { (*self.lists()).stack };
+        let len = syscall::limit(syscall::RLIMIT_STACK).min(1 << 40);
+        (top.saturating_sub(len + SLACK), top + SLACK)
     }
 }
 

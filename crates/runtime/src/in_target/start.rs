@@ -3,9 +3,12 @@
 use core::ffi::CStr;
 
 use super::area::{self, FIRST, Owner, THREAD};
+use super::cache;
 use super::environment::Environment;
 use super::facts::{Facts, facts};
 use super::file::{self, Failure};
+use super::fork;
+use super::link_map::Executable;
 use super::message;
 use super::pattern::{self, Names};
 use super::registry::{self, Module, Registry};
@@ -39,6 +42,8 @@ pub(crate) extern "C" fn start(stack: *const u64) -> u64 {
     // SAFETY: this is the entry of the process.
     let environment = unsafe { Environment::from_stack(stack, &mut state().scratch) };
     begin(&facts, &environment);
+    // SAFETY: as above.
+    unsafe { fork::watch(Executable { headers: environment.headers, bias: facts.bias }) };
     facts.loaded(facts.given.next)
 }
 
@@ -67,6 +72,8 @@ fn begin(facts: &Facts, environment: &Environment) {
                 threads::forked(&mut registry);
             }
         }
+        let mapping = environment.linker.max(state.wiped);
+        registry.set_layout(environment.executable.as_ptr() as u64, mapping);
         registry.remove_unloaded(Some((facts.area(), facts.area_len())));
         join(facts, environment, state, &mut registry);
     }) {
@@ -101,6 +108,8 @@ fn join(facts: &Facts, environment: &Environment, state: &mut State, registry: &
         message::failed(state.path(), b"no room for counters of threads: ", ENOENT, b"giving up");
         syscall::exit(127);
     }
+    // SAFETY: written once, when all that is below it is ready.
+    unsafe { cache::AREA = facts.area() };
     let module = Module::new(facts, area::attach, area::detach, state.descriptor, state.identity);
     if let Err(error) = registry.add_module(module) {
         message::failed(state.path(), b"too many modules: ", error, b"giving up");

@@ -21,7 +21,7 @@ pub(crate) struct State {
     /// Which file that is.
     pub(crate) identity: Identity,
     /// What does not last over a fork: a [`Wiped`].
-    wiped: u64,
+    pub(crate) wiped: u64,
     /// The path of the profile, absolute, ends with zero.
     pub(crate) path: [u8; PATH_MAX],
     pub(crate) path_len: usize,
@@ -39,9 +39,11 @@ pub(crate) struct Wiped {
     pub(crate) counted: u64,
     /// The distance of an area that surely exists, plus one: zero if there is none yet.
     pub(crate) home: u64,
+    /// Whether the open file is shared with another process, see `slot`.
+    pub(crate) shared: u64,
     /// How often threads are not to try for an area of their own, since there is none to be had.
     pub(crate) patience: u64,
-    reserved: [u64; 5],
+    reserved: [u64; 4],
     /// A bit for each slot that this process uses.
     held: [u64; SLOTS_MAX as usize / 64],
 }

@@ -7,7 +7,6 @@ use core::ffi::CStr;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) i32);
 
-pub(crate) const EPERM: Errno = Errno(1);
 pub(crate) const ENOENT: Errno = Errno(2);
 pub(crate) const ESRCH: Errno = Errno(3);
 pub(crate) const EINTR: Errno = Errno(4);
@@ -15,7 +14,6 @@ pub(crate) const EIO: Errno = Errno(5);
 pub(crate) const EAGAIN: Errno = Errno(11);
 pub(crate) const ENOMEM: Errno = Errno(12);
 pub(crate) const EACCES: Errno = Errno(13);
-pub(crate) const EFAULT: Errno = Errno(14);
 pub(crate) const EEXIST: Errno = Errno(17);
 pub(crate) const EINVAL: Errno = Errno(22);
 pub(crate) const EFBIG: Errno = Errno(27);
@@ -25,7 +23,6 @@ pub(crate) const EOPNOTSUPP: Errno = Errno(95);
 
 const READ: usize = 0;
 const WRITE: usize = 1;
-const OPEN: usize = 2;
 const CLOSE: usize = 3;
 const FSTAT: usize = 5;
 const MMAP: usize = 9;
@@ -42,13 +39,13 @@ const FCNTL: usize = 72;
 const GETCWD: usize = 79;
 const LINK: usize = 86;
 const UNLINK: usize = 87;
-const PERSONALITY: usize = 135;
 const ARCH_PRCTL: usize = 158;
 const GETTID: usize = 186;
+const TKILL: usize = 200;
 const FUTEX: usize = 202;
 const CLOCK_GETTIME: usize = 228;
 const EXIT_GROUP: usize = 231;
-const TGKILL: usize = 234;
+const OPENAT: usize = 257;
 const FALLOCATE: usize = 285;
 const PRLIMIT64: usize = 302;
 const RENAMEAT2: usize = 316;
@@ -117,9 +114,12 @@ pub(crate) const O_NOCTTY: u32 = 0o400;
 pub(crate) const O_NONBLOCK: u32 = 0o4000;
 pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
 
+/// Relative paths begin at the working directory.
+const AT_FDCWD: i32 = -100;
+
 pub(crate) fn open(path: &CStr, flags: u32, mode: u32) -> Result<i32, Errno> {
     // SAFETY: only reads the path.
-    unsafe { call!(OPEN, path.as_ptr(), flags | O_CLOEXEC, mode) }.map(|fd| fd as i32)
+    unsafe { call!(OPENAT, AT_FDCWD, path.as_ptr(), flags | O_CLOEXEC, mode) }.map(|fd| fd as i32)
 }
 
 pub(crate) fn close(fd: i32) {
@@ -179,7 +179,6 @@ pub(crate) fn link(old: &CStr, new: &CStr) -> Result<(), Errno> {
 
 /// Renames unless the new name is taken.
 pub(crate) fn rename_new(old: &CStr, new: &CStr) -> Result<(), Errno> {
-    const AT_FDCWD: i32 = -100;
     const RENAME_NOREPLACE: usize = 1;
     // SAFETY: only reads the paths.
     unsafe { call!(RENAMEAT2, AT_FDCWD, old.as_ptr(), AT_FDCWD, new.as_ptr(), RENAME_NOREPLACE) }.map(drop)
@@ -287,10 +286,10 @@ pub(crate) fn process_exists(pid: u32) -> bool {
     result != Err(ESRCH)
 }
 
-/// Whether a thread of this process is there.
+/// Whether a thread is there, in this process or one that shares its memory.
 pub(crate) fn thread_exists(tid: u32) -> bool {
     // SAFETY: signal 0 is none.
-    let result = unsafe { call!(TGKILL, getpid(), tid, 0usize) };
+    let result = unsafe { call!(TKILL, tid, 0usize) };
     result != Err(ESRCH)
 }
 
@@ -303,6 +302,7 @@ pub(crate) fn now() -> (u64, u64) {
 }
 
 pub(crate) const RLIMIT_FSIZE: u32 = 1;
+pub(crate) const RLIMIT_STACK: u32 = 3;
 pub(crate) const RLIMIT_NOFILE: u32 = 7;
 
 /// The limit in force now.
@@ -311,14 +311,6 @@ pub(crate) fn limit(which: u32) -> u64 {
     // SAFETY: the structure has 16 bytes.
     let _ = unsafe { call!(PRLIMIT64, 0usize, which, 0usize, limits.as_mut_ptr()) };
     limits[0]
-}
-
-/// Whether the kernel puts mappings at random places.
-pub(crate) fn is_randomised() -> bool {
-    const ADDR_NO_RANDOMIZE: usize = 0x4_0000;
-    // SAFETY: no memory is concerned.
-    let personality = unsafe { call!(PERSONALITY, 0xffff_ffffu32) };
-    personality.is_ok_and(|flags| flags & ADDR_NO_RANDOMIZE == 0)
 }
 
 const ARCH_SET_GS: usize = 0x1001;

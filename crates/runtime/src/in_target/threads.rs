@@ -20,11 +20,11 @@ pub(crate) extern "C" fn enter() {
     if state::mode() == IDLE {
         return;
     }
-    if let Some(wiped) = state().wiped() {
-        if wiped.patience != 0 {
-            wiped.patience -= 1;
-            return;
-        }
+    if let Some(wiped) = state().wiped()
+        && wiped.patience != 0
+    {
+        wiped.patience -= 1;
+        return;
     }
     if let Some(mut registry) = registry::lock() {
         enter_locked(&mut registry);
@@ -69,10 +69,10 @@ fn find(registry: &mut Registry, owner: &Owner) -> Option<(usize, u64)> {
     for _ in 0..LOOKS.min(count) {
         hand = if hand + 1 < count { hand + 1 } else { 0 };
         *registry.hand() = hand as u32;
-        if let Some(thread) = registry.threads().get(hand) {
-            if !syscall::thread_exists(thread.tid) {
-                return Some((hand, thread.base));
-            }
+        if let Some(thread) = registry.threads().get(hand)
+            && !syscall::thread_exists(thread.tid)
+        {
+            return Some((hand, thread.base));
         }
     }
     None
@@ -85,7 +85,7 @@ fn make(registry: &mut Registry, owner: &mut Owner) -> Result<(), Errno> {
     }
     registry.remove_unloaded(None);
     owner.kind = THREAD;
-    let mut search = Distances::new(registry)?;
+    let mut search = Distances::new(registry);
     for _ in 0..4096 {
         owner.base = search.next(registry)?;
         match attach_all(registry, owner) {
@@ -115,45 +115,58 @@ fn attach_all(registry: &Registry, owner: &Owner) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Distances at which there may be room for the areas of all modules.
+/// Distances at which there may be room for the areas of all modules, and of those that come later.
+///
+/// The kernel takes no negative base, and libraries are near the end of the address space: it puts one
+/// mapping below the other, and above all of them is a gap, then the stack. So the distance is half of that
+/// gap, that areas lie in the gap even if much else is mapped before another library comes.
 struct Distances {
     step: u64,
-    low: i64,
-    high: i64,
+    highest: u64,
+    stack: (u64, u64),
+    wrapped: bool,
 }
 
+/// The least distance to begin with.
+const NEAR: u64 = 0x200_0000;
+/// The largest.
+const FAR: u64 = 0x100_0000_0000;
+
 impl Distances {
-    fn new(registry: &mut Registry) -> Result<Self, Errno> {
-        const LOWEST: i64 = 0x10_0000;
-        const HIGHEST: i64 = 0x7fff_ff00_0000;
-        let (mut low, mut high, mut step) = (i64::MIN, i64::MAX, PAGE);
+    fn new(registry: &mut Registry) -> Self {
+        const END: u64 = 0x7fff_ffff_f000;
+        let (mut end, mut step) = (0, PAGE);
         for module in registry.modules() {
-            low = low.max(LOWEST - module.area as i64);
-            high = high.min(HIGHEST - (module.area + module.area_len) as i64);
+            end = end.max(module.area + module.area_len);
             step = step.max(module.area_len + PAGE);
         }
         if *registry.next_base() == 0 {
-            // Far below all of them, where there is nothing; but an executable may be near zero already.
-            // Then above it: not far, since libraries are near the other end.
-            *registry.next_base() = if low <= -0x3000_0000_0000 {
-                -0x2000_0000_0000_i64 as u64
-            } else if syscall::is_randomised() {
-                0x1_0000_0000
-            } else {
-                0x400_0000
-            };
+            *registry.next_base() = (registry.gap() / 2 / PAGE * PAGE).clamp(NEAR, FAR);
         }
-        if low < high { Ok(Distances { step, low, high }) } else { Err(ENOMEM) }
+        let highest = END.saturating_sub(end);
+        Distances { step, highest, stack: registry.stack(), wrapped: false }
     }
 
     fn next(&mut self, registry: &mut Registry) -> Result<u64, Errno> {
-        let base = *registry.next_base() as i64;
-        if base < self.low || base > self.high {
-            return Err(ENOMEM);
+        loop {
+            let base = *registry.next_base();
+            if base <= self.highest {
+                *registry.next_base() = base + self.step;
+                let (begin, end) = self.stack;
+                let hits_stack = registry
+                    .modules()
+                    .iter()
+                    .any(|module| module.area + base < end && begin < module.area + base + module.area_len);
+                if !hits_stack {
+                    return Ok(base);
+                }
+            } else if self.wrapped {
+                return Err(ENOMEM);
+            } else {
+                self.wrapped = true;
+                *registry.next_base() = NEAR;
+            }
         }
-        let step = if base < 0 { -(self.step as i64) } else { self.step as i64 };
-        *registry.next_base() = (base + step) as u64;
-        Ok(base as u64)
     }
 }
 
