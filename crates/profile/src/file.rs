@@ -8,7 +8,8 @@ use relive_abi::rprof::{FileHeader, MAGIC, VERSION};
 use relive_abi::{PAGE, page_up};
 use std::io::{Cursor, Read, Seek, SeekFrom};
 
-/// How much [`zstd`] tries.
+/// How much [`zstd`] tries. The description of gcc 12's cc1 (1.35 million blocks, 2.4 million edges, 35.0 MB)
+/// packs to 14.3 MB in 0.2 s at level 3, to 13.1 MB in 15 s at level 19; the hashes alone take 10.8 MB.
 const LEVEL: i32 = 3;
 
 /// What a description may unpack to: this, and [`UNPACK_RATIO`] times its length.

@@ -131,6 +131,9 @@ impl Sums {
         Self { counters: std::mem::take(&mut module.counters), foreign, targets }
     }
 
+    /// A program may be counting just now, and may have been stopped between any two of its steps. So
+    /// modules are read after the targets that name them, and whatever has a count is taken, in use or not
+    /// according to the header.
     fn add<F: Read + Seek>(
         &mut self,
         module: &mut Module,
@@ -154,36 +157,41 @@ impl Sums {
             Ok(())
         })?;
 
-        // Numbers in use grow before what they count is complete: a program may be writing just now.
-        let modules = slot.modules(header.modules.min(layout.modules))?;
-        let mut numbers = Vec::with_capacity(modules.len());
-        for foreign in modules {
-            let next = u32::try_from(self.foreign.len()).unwrap_or(u32::MAX);
-            numbers.push(*self.foreign.entry(foreign).or_insert(next));
-        }
         let mut found = Vec::new();
         let mut site = 0;
         slot.items(layout.sites_offset(), size_of::<Site>(), layout.sites.into(), |mut bytes| {
-            found.push((site, bytes.u64(), bytes.u64()));
+            let (target, count) = (bytes.u64(), bytes.u64());
+            if count > 0 {
+                found.push((site, target, count));
+            }
             site += 1;
             Ok(())
         })?;
-        let overflows = header.overflows.min(layout.overflows);
-        slot.items(layout.overflows_offset(), size_of::<Overflow>(), overflows.into(), |mut bytes| {
-            let (site, _reserved) = (bytes.u32(), bytes.u32());
-            let (target, count) = (bytes.u64(), bytes.u64());
-            if site >= layout.sites {
-                return Err(SlotError::Damage(
-                    format!("a target of call site {site}, which is not there").into(),
-                ));
-            }
-            found.push((site, target, count));
-            Ok(())
-        })?;
+        slot.items(
+            layout.overflows_offset(),
+            size_of::<Overflow>(),
+            layout.overflows.into(),
+            |mut bytes| {
+                let (site, _reserved) = (bytes.u32(), bytes.u32());
+                let (target, count) = (bytes.u64(), bytes.u64());
+                if count == 0 {
+                    return Ok(());
+                }
+                if site >= layout.sites {
+                    return Err(SlotError::Damage(
+                        format!("a target of call site {site}, which is not there").into(),
+                    ));
+                }
+                found.push((site, target, count));
+                Ok(())
+            },
+        )?;
+        let mut numbers = Vec::new();
+        for foreign in slot.modules(layout.modules)? {
+            let next = u32::try_from(self.foreign.len()).unwrap_or(u32::MAX);
+            numbers.push(*self.foreign.entry(foreign).or_insert(next));
+        }
         for (site, packed, count) in found {
-            if count == 0 {
-                continue;
-            }
             let target = match target::split(packed) {
                 (target::SELF, address) => Target::Own(address),
                 (target::GENERATED, _) => Target::Generated,

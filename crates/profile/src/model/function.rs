@@ -45,7 +45,7 @@ pub struct Function {
     pub loops: Vec<Loop>,
     /// By block.
     pub calls: Vec<Call>,
-    /// How many [`Node::Hub`]s there are.
+    /// How many hubs there are: see [`Node::hub`].
     pub hubs: u32,
 }
 

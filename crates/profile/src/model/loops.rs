@@ -46,3 +46,58 @@ fn counts(looped: &Loop, into_header: &[&Edge], into_hubs: &[&Edge]) -> Option<L
         iterations: Count::sum(into_header.iter().map(|edge| edge.count))?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Block, EdgeKind, State, TextId};
+
+    fn looped(header: u32, parent: Option<u32>, blocks: &[u32]) -> Loop {
+        Loop { header, parent, depth: parent.map_or(0, |_| 1), line: None, blocks: blocks.to_vec() }
+    }
+
+    #[test]
+    fn nested_loops_and_hubs() {
+        let mut function = Function::new(TextId(0), 0, 4, State::Measured);
+        let block = |address| Block {
+            address,
+            hash: 0,
+            size: 1,
+            insns: 1,
+            line: None,
+            is_entry: address == 0,
+            is_landing_pad: false,
+            counter: None,
+            count: None,
+        };
+        function.blocks = (0..4).map(block).collect();
+        function.hubs = 1;
+        let (out, b, hub) = (Node::OUTSIDE, Node::block, Node::hub(0));
+        // The outer loop is 1 2 3, the inner one 2 3; 3 jumps back to either through a table.
+        function.edges = [
+            (out, b(0), 5),
+            (b(0), b(1), 5),
+            (b(1), b(2), 20),
+            (b(2), b(3), 100),
+            (b(3), hub, 95),
+            (hub, b(1), 15),
+            (hub, b(2), 80),
+            (b(3), out, 5),
+        ]
+        .map(|(from, to, count)| Edge {
+            from,
+            to,
+            kind: EdgeKind::Jump,
+            counter: None,
+            count: Some(Count::measured(count)),
+        })
+        .to_vec();
+        function.loops = vec![looped(1, None, &[1, 2, 3]), looped(2, Some(0), &[2, 3])];
+        let counts: Vec<_> = function.loop_counts().into_iter().flatten().collect();
+        let numbers = |i: usize| (counts[i].entries.value(), counts[i].iterations.value());
+        assert_eq!([numbers(0), numbers(1)], [(5, 20), (20, 100)]);
+        assert_eq!(crate::flow::check(&function), []);
+        function.edges[1].count = None;
+        assert_eq!(function.loop_counts()[0], None);
+    }
+}
