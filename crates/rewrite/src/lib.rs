@@ -15,3 +15,4 @@ pub mod module;
 pub mod runtime;
 pub mod select;
 mod start;
+pub mod verify;
