@@ -3,7 +3,7 @@
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::image::Image;
 use relive_image::lsda::{CallSite, Lsda, Pointer};
-use relive_image::unwind_rows::{Cfa, Row, Treatment};
+use relive_image::unwind_rows::{Cfa, Row, Rule, Treatment};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -64,22 +64,30 @@ impl<'a, 'd> Frames<'a, 'd> {
     }
 }
 
-/// Whether `new` says what `old` does while the stack is `deeper` than there.
+/// Whether `new` says what `old` does while the stack is `deeper` than there. Of what the old tables did not
+/// describe nothing can be said.
 pub(super) fn rows_agree(old: Option<&Row>, new: Option<&Row>, deeper: i64) -> bool {
     const STACK_POINTER: u16 = 7;
-    match (old, new) {
-        (Some(old), Some(new)) => {
-            let cfa = match (&old.cfa, &new.cfa) {
-                (Cfa::Register(STACK_POINTER, old), Cfa::Register(STACK_POINTER, new)) => {
-                    old + deeper == *new
-                }
-                (old, new) => old == new,
-            };
-            cfa && old.registers == new.registers && old.args_size == new.args_size
-        }
-        (None, None) => true,
+    let Some(old) = old else { return true };
+    let Some(new) = new else { return false };
+    let cfa = match (&old.cfa, &new.cfa) {
+        (Cfa::Register(STACK_POINTER, old), Cfa::Register(STACK_POINTER, new)) => old + deeper == *new,
+        (Cfa::Expression(expression), _) if deeper != 0 && starts_at_stack(expression) => false,
+        (old, new) => old == new,
+    };
+    let moved = |(_, rule): &(u16, Rule)| match rule {
+        Rule::Expression(e) | Rule::ValExpression(e) => deeper != 0 && starts_at_stack(e),
         _ => false,
-    }
+    };
+    cfa && old.registers == new.registers
+        && old.args_size == new.args_size
+        && !old.registers.iter().any(moved)
+}
+
+/// Whether a DWARF expression computes with the stack pointer.
+fn starts_at_stack(expression: &[u8]) -> bool {
+    const BREG_RSP: u8 = 0x77;
+    expression.first() == Some(&BREG_RSP)
 }
 
 /// Whether exceptions are tried against the same types in the same order. Landing pads are for the caller to
@@ -144,6 +152,14 @@ pub(super) fn check_search_table(image: &Image<'_>) -> Result<(), (LinkAddr, Str
             return wrong("is not sorted");
         }
         last = i64::from(code);
+        // Behind the entry's length and the way to its header is the distance to the code.
+        let entry_at = LinkAddr(at.0.wrapping_add(i64::from(entry) as u64));
+        let start = image.elf.bytes_at(entry_at).get(8..).and_then(|b| b.first_chunk());
+        let start = start.map(|b| i64::from(i32::from_le_bytes(*b)) as u64);
+        let begins = start.map(|distance| entry_at.0.wrapping_add(8).wrapping_add(distance));
+        if begins != Some(at.0.wrapping_add(i64::from(code) as u64)) {
+            return wrong("leads to an entry of other code");
+        }
         listed.insert(at.0.wrapping_add(i64::from(code) as u64), at.0.wrapping_add(i64::from(entry) as u64));
     }
     for frame in &image.unwind.frames {

@@ -353,8 +353,8 @@ impl Walk<'_, '_> {
             _ => return wrong(at, "it is not counted"),
         }
         let go = self.world.insn(at)?;
-        let name = if old.flow() == Flow::IndirectCall { "call r11" } else { "jmp r11" };
-        if go.text(Syntax::Intel).to_string() != name {
+        let form = [0x41, 0xff, if old.flow() == Flow::IndirectCall { 0xd3 } else { 0xe3 }];
+        if !self.world.bytes(at).starts_with(&form) {
             return wrong(at, "it does not go there");
         }
         self.check_row(row, at, 0)?;
@@ -430,7 +430,8 @@ impl Walk<'_, '_> {
         let arrival = self.pass(to, &mut passed);
         let live = match arrival {
             Arrival::Block(id) => self.liveness.live_in(id),
-            _ => RegSet::ALL,
+            Arrival::Outside(_) => RegSet::ALL,
+            Arrival::Nowhere => RegSet::EMPTY,
         };
         let target = match arrival {
             Arrival::Outside(target) => Some(target),
@@ -477,24 +478,27 @@ impl Walk<'_, '_> {
 
     /// Follows `to` through blocks of which nothing need be in the new code.
     fn pass(&mut self, mut to: Target, passed: &mut Vec<LinkAddr>) -> Arrival {
+        let (mut blocks, mut arcs) = (Vec::new(), Vec::new());
         for _ in 0..=self.cfg.blocks.len() {
-            let id = match to {
-                Target::Block(id) => id,
-                Target::Outside(at) => return Arrival::Outside(at),
+            let arrival = match to {
+                Target::Block(id) => self.first[id.index()].map(|first| {
+                    passed.extend([self.cfg.block(id).start, first]);
+                    Arrival::Block(id)
+                }),
+                Target::Outside(at) => Some(Arrival::Outside(at)),
                 Target::Elsewhere => return Arrival::Nowhere,
             };
-            passed.push(self.cfg.block(id).start);
-            if let Some(first) = self.first[id.index()] {
-                passed.push(first);
-                return Arrival::Block(id);
+            if let Some(arrival) = arrival {
+                // Whatever is incremented on the way is put down to the arc that led here.
+                blocks.into_iter().for_each(|id: BlockId| self.blocks[id.index()] = Some(0));
+                arcs.into_iter().for_each(|arc: usize| self.arcs[arc] = Some(0));
+                return arrival;
             }
-            // Whatever is incremented on the way is put down to the arc that led here.
-            self.blocks[id.index()] = Some(0);
+            let Target::Block(id) = to else { return Arrival::Nowhere };
             let Some((arc, next)) = self.follower(id) else { return Arrival::Nowhere };
-            if let Some(arc) = arc {
-                self.arcs[arc] = Some(0);
-            }
-            passed.push(self.cfg.block(id).last_insn());
+            passed.extend([self.cfg.block(id).start, self.cfg.block(id).last_insn()]);
+            blocks.push(id);
+            arcs.extend(arc);
             to = next;
         }
         Arrival::Nowhere
