@@ -7,16 +7,16 @@ use std::path::PathBuf;
 const BISECT_EXAMPLES: &str = "\
 EXAMPLES:
   relive bisect /usr/bin/sort -- {} -n numbers.txt
-      is `sort -n numbers.txt` the same when sort is rewritten, and if not, because of which function?
+      is the output the same when sort is rewritten, and if not, because of which function?
   relive bisect libfoo.so.1 -- env LD_PRELOAD={} app --self-test
       the same for a library; {} may stand anywhere in the command
   relive bisect app --stderr --timeout 5 --repeat 10 -- sh -c '{} < input | sort'
       compares standard error too; a difference that shows in one of ten runs counts
 
-The command runs with the program as it is, then with all of it rewritten, then with fewer and fewer functions
-rewritten, each time at the same path in a temporary folder, with links beside it to whatever lies beside the
-original. Exit status and standard output are compared. With several independent causes, one of them is found;
-leave it out of the next search by fixing it first.
+The command runs with the program as it is, then with all of it rewritten, then with fewer and
+fewer functions rewritten, each time at the same path in a temporary folder, with links beside it
+to whatever lies beside the original. Exit status and standard output are compared. Of several
+independent causes one is found; --except leaves it out of the next search.
 
 Exit status: 0 no difference, 1 a difference and its smallest cause, 2 it could not be searched for.";
 
@@ -42,6 +42,14 @@ pub(crate) struct Args {
     /// Run each candidate so often; one difference is enough
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) repeat: u32,
+
+    /// Rewrite only these functions: names, or @FILE with one name a line
+    #[arg(long, value_name = "NAMES|@FILE", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+
+    /// Do not rewrite these functions
+    #[arg(long, value_name = "NAMES|@FILE", value_delimiter = ',')]
+    pub(crate) except: Vec<String>,
 
     /// What to count
     #[arg(long, value_enum, default_value_t = CountMode::Edges)]

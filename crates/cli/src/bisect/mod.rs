@@ -6,10 +6,10 @@ mod search;
 
 pub(crate) use args::Args;
 
-use crate::instrument::{Subject, beside, write_program};
+use crate::instrument::{Subject, Wanted, beside, write_program};
 use crate::output::{Finding, grouped};
 use crate::remedy::with_remedy;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options as LoadOptions};
 use relive_image::program::{FunctionId, Program, analyze};
@@ -29,6 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let named = || args.binary.display().to_string();
     let image = loaded.image().map_err(with_remedy).with_context(named)?;
     let program = analyze(&image);
+    let wanted = Wanted::new(&program, &args.only, &args.except)?;
     let lines = Lines::new(&loaded);
     let subject = Subject {
         binary: &args.binary,
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let native = trial.native()?;
     eprintln!("native: {}", native.ending());
-    let made = subject.make(&|_| true, &mut |_| ())?;
+    let made = subject.make(&|id| wanted.has(id), &mut |_| ())?;
     let measured: Vec<FunctionId> = (0..)
         .map(FunctionId)
         .zip(&made.outline.fates)
@@ -84,15 +85,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     };
     eprintln!("rewritten, {} functions: {difference}", grouped(measured.len() as u64));
+    trial.still(&native)?;
     let culprits = search::minimal(&measured, &mut |part| {
         let fails = trial.fails(part, &native)?;
         let said = fails.as_deref().unwrap_or("no difference");
         eprintln!("{:>10} functions: {said}", grouped(part.len() as u64));
         Ok(fails.is_some())
     })?;
-    let difference = trial.fails(&culprits, &native)?.unwrap_or(difference);
+    let again = trial.fails(&culprits, &native)?;
+    trial.still(&native)?;
+    if again.is_none() {
+        eprintln!("it does not show every time: with --repeat above {} the result is surer", args.repeat);
+    }
+    let difference = again.unwrap_or(difference);
     print(args, &program, &culprits, &difference);
     Err(Finding(format!("{}: rewriting changes what it does: {difference}", args.binary.display())).into())
+}
+
+fn unsteady(difference: &str) -> anyhow::Error {
+    anyhow!(
+        "the command does not do the same twice, even with the program as it is ({difference}): nothing can be \
+         compared. Take times, addresses and random numbers out of what it prints"
+    )
 }
 
 struct Trial<'a, 'd> {
@@ -102,6 +116,15 @@ struct Trial<'a, 'd> {
 }
 
 impl Trial<'_, '_> {
+    /// Makes sure that the program as it is still does what it did: otherwise the difference is none of
+    /// ours.
+    fn still(&self, native: &Outcome) -> Result<()> {
+        match self.native()?.difference(native) {
+            None => Ok(()),
+            Some(difference) => Err(unsteady(&difference)),
+        }
+    }
+
     /// What the command does with the program as it is, which must be the same each time.
     fn native(&self) -> Result<Outcome> {
         let bytes = std::fs::read(&self.args.binary)
@@ -111,10 +134,7 @@ impl Trial<'_, '_> {
         let first = self.command.run()?;
         for _ in 0..self.args.repeat.max(2) - 1 {
             if let Some(difference) = self.command.run()?.difference(&first) {
-                bail!(
-                    "the command does not do the same twice, even with the program as it is ({difference}): \
-                     nothing can be compared. Take times, addresses and random numbers out of what it prints"
-                );
+                return Err(unsteady(&difference));
             }
         }
         if !first.ended() {

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     lap("read");
     let program = analyze(&image);
     lap("analyse");
-    let wanted = Wanted::new(&program, args)?;
+    let wanted = Wanted::new(&program, &args.only, &args.except)?;
     let pattern = pattern(args, &output)?;
     let weights = args.weights.as_ref().map(|path| weights::read(path, &image, &args.binary)).transpose()?;
     let lines = Lines::new(&loaded);
@@ -101,18 +101,18 @@ fn pattern(args: &Args, output: &Path) -> Result<String> {
 }
 
 /// Which functions the user wants.
-struct Wanted {
+pub(crate) struct Wanted {
     only: Option<HashSet<FunctionId>>,
     except: HashSet<FunctionId>,
 }
 
 impl Wanted {
-    fn new(program: &Program<'_>, args: &Args) -> Result<Self> {
-        let only = if args.only.is_empty() { None } else { Some(find(program, &args.only, "--only")?) };
-        Ok(Self { only, except: find(program, &args.except, "--except")? })
+    pub(crate) fn new(program: &Program<'_>, only: &[String], except: &[String]) -> Result<Self> {
+        let only = if only.is_empty() { None } else { Some(find(program, only, "--only")?) };
+        Ok(Self { only, except: find(program, except, "--except")? })
     }
 
-    fn has(&self, id: FunctionId) -> bool {
+    pub(crate) fn has(&self, id: FunctionId) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(&id)) && !self.except.contains(&id)
     }
 }
