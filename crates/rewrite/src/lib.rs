@@ -12,6 +12,7 @@ pub mod elf_file;
 pub mod emit;
 pub mod frames;
 pub mod module;
+pub mod promote;
 pub mod runtime;
 pub mod select;
 mod start;
