@@ -7,6 +7,7 @@ use crate::assembler::{Assembler, Code, Dest, Label, Pos, Routine};
 use crate::counting::{Way, add, bump, clear, count};
 use crate::frames::{Frames, Throw};
 use crate::promote::{Promotions, Step, promote};
+use crate::redirect::Redirects;
 use relive_abi::counters::{keys_offset, slot_offset};
 use relive_abi::rprof::{Site, SlotLayout};
 use relive_code::addr::{AddrRange, LinkAddr};
@@ -30,8 +31,8 @@ pub struct Job<'a> {
     pub first_counter: u32,
     /// Numbers of its indirect call sites, by block.
     pub sites: &'a HashMap<BlockId, u32>,
-    /// For each jump through a copied table, the number of the copy.
-    pub copies: &'a HashMap<BlockId, u32>,
+    /// Tables that lead straight to new code.
+    pub redirects: &'a Redirects,
     /// How slots are laid out.
     pub layout: SlotLayout,
     /// Unwind tables of its pieces, if the module has any.
@@ -53,7 +54,7 @@ pub struct Chunk {
     pub labels: Vec<(LinkAddr, u32)>,
     /// Where blocks begin, by the old address.
     pub blocks: Vec<(LinkAddr, u32)>,
-    /// Cases of copied tables: the copy, the old target, and where it leads.
+    /// Cases of redirected tables: the table, the old target, and where it leads.
     pub cases: Vec<(u32, LinkAddr, u32)>,
     /// From each offset on, which row of the old unwind table holds, and how much deeper the stack is.
     pub unwind: Vec<(u32, Option<usize>, i64)>,
@@ -175,8 +176,8 @@ struct Emitter<'a> {
 }
 
 enum Stub {
-    /// Count, then go on at a block or outside.
-    Edge { label: Label, tasks: Vec<Task>, reserved: RegSet, to: Target },
+    /// Count, then go on at a block or outside. The stack is as at `from`.
+    Edge { label: Label, tasks: Vec<Task>, reserved: RegSet, from: LinkAddr, to: Target },
     /// Tell the runtime of a new target, then go back.
     Miss { label: Label, back: Label, site: u32, at: LinkAddr },
 }
@@ -212,7 +213,8 @@ impl<'a> Emitter<'a> {
                 // Only those who enter may come by; what is in front of the first block nobody falls into.
                 if i > 0 && !tasks.is_empty() {
                     let (tasks, reserved) = (tasks.to_vec(), RegSet::EMPTY);
-                    self.stubs.push(Stub::Edge { label: entry, tasks, reserved, to: Target::Block(id) });
+                    let to = Target::Block(id);
+                    self.stubs.push(Stub::Edge { label: entry, tasks, reserved, from: block.start, to });
                 } else {
                     self.a.bind(entry);
                     self.perform(tasks, self.liveness.live_in(id));
@@ -385,7 +387,11 @@ impl<'a> Emitter<'a> {
     fn copy(&mut self, insn: &Insn) {
         let bytes = self.bytes(insn);
         match insn.tie(bytes) {
-            Tie::Operand { field, target } => self.a.with_distance(bytes, field, Dest::Fixed(target)),
+            Tie::Operand { field, target } => {
+                let copy = self.job.redirects.copy_of.get(&target).filter(|_| insn.is_lea());
+                let to = copy.map_or(Dest::Fixed(target), |&copy| Dest::Table(copy));
+                self.a.with_distance(bytes, field, to);
+            }
             _ => self.a.raw(bytes),
         }
     }
@@ -428,7 +434,8 @@ impl<'a> Emitter<'a> {
         }
         let label = self.a.label();
         let (tasks, reserved) = (tasks.to_vec(), self.reserved(from));
-        self.stubs.push(Stub::Edge { label, tasks, reserved, to });
+        let from = self.job.cfg.block(from).last_insn();
+        self.stubs.push(Stub::Edge { label, tasks, reserved, from, to });
         Dest::Label(label)
     }
 
@@ -525,17 +532,12 @@ impl<'a> Emitter<'a> {
     fn pending_stubs(&mut self) {
         for stub in std::mem::take(&mut self.stubs) {
             match stub {
-                Stub::Edge { label, tasks, reserved, to } => {
+                Stub::Edge { label, tasks, reserved, from, to } => {
                     let live = match to {
-                        Target::Block(to) => {
-                            self.row(self.job.cfg.block(to).start);
-                            self.liveness.live_in(to)
-                        }
+                        Target::Block(to) => self.liveness.live_in(to),
                         _ => RegSet::ALL,
                     };
-                    if let Target::Outside(at) = to {
-                        self.row(at);
-                    }
+                    self.row(from);
                     self.a.bind(label);
                     self.perform(&tasks, live | reserved);
                     let to = self.dest(to);
@@ -580,12 +582,27 @@ impl<'a> Emitter<'a> {
                 Node::Hub(hub) => self.job.flow.hubs[hub as usize].jumps.first().copied(),
                 Node::Outside => None,
             };
-            match jump.and_then(|jump| self.job.copies.get(&jump)) {
-                Some(&copy) => cases.push((copy, at, label)),
-                None => labels.push((at, label)),
+            let redirected = jump.filter(|jump| self.job.redirects.of_jump.contains_key(jump));
+            match (redirected, arc.from) {
+                (None, _) => labels.push((at, label)),
+                (Some(jump), Node::Block(_)) => cases.extend(self.tables_of(&[jump], at, label)),
+                (Some(_), Node::Hub(hub)) => {
+                    let jumps = &self.job.flow.hubs[hub as usize].jumps;
+                    cases.extend(self.tables_of(jumps, at, label));
+                }
+                (Some(_), Node::Outside) => {}
             }
         }
         (labels, cases)
+    }
+
+    /// The redirected tables of `jumps`, all of which lead from `at` to `label`.
+    fn tables_of(&self, jumps: &[BlockId], at: LinkAddr, label: Label) -> Vec<(u32, LinkAddr, Label)> {
+        let mut tables: Vec<u32> =
+            jumps.iter().filter_map(|jump| self.job.redirects.of_jump.get(jump)).flatten().copied().collect();
+        tables.sort_unstable();
+        tables.dedup();
+        tables.into_iter().map(|table| (table, at, label)).collect()
     }
 
     /// Calls from code that does not know of this copy come through a gate, which sees to it that the
@@ -622,7 +639,8 @@ impl<'a> Emitter<'a> {
                 _ => {
                     let label = self.a.label();
                     let (tasks, reserved) = (tasks.to_vec(), RegSet::EMPTY);
-                    self.stubs.push(Stub::Edge { label, tasks, reserved, to: Target::Block(pad) });
+                    let (from, to) = (self.job.cfg.block(pad).start, Target::Block(pad));
+                    self.stubs.push(Stub::Edge { label, tasks, reserved, from, to });
                     label
                 }
             }

@@ -13,6 +13,7 @@ pub mod emit;
 pub mod frames;
 pub mod module;
 pub mod promote;
+pub mod redirect;
 pub mod runtime;
 pub mod select;
 mod start;
