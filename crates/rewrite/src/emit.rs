@@ -6,6 +6,7 @@
 use crate::assembler::{Assembler, Code, Dest, Label, Pos, Routine};
 use crate::counting::{Way, add, bump, clear, count};
 use crate::frames::{Frames, Throw};
+use crate::needs::Needs;
 use crate::promote::{Promotions, Step, promote};
 use crate::redirect::Redirects;
 use relive_abi::counters::{keys_offset, slot_offset};
@@ -33,6 +34,8 @@ pub struct Job<'a> {
     pub sites: &'a HashMap<BlockId, u32>,
     /// Tables that lead straight to new code.
     pub redirects: &'a Redirects,
+    /// What functions read at their entries.
+    pub needs: &'a Needs<'a, 'a>,
     /// How slots are laid out.
     pub layout: SlotLayout,
     /// Unwind tables of its pieces, if the module has any.
@@ -67,7 +70,8 @@ pub struct Chunk {
 /// Emits all pieces of a function.
 #[must_use]
 pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
-    let liveness = Liveness::new(job.cfg, elf, &convention(elf, job.cfg));
+    let callees = |at| job.needs.of(at);
+    let liveness = Liveness::with_callees(job.cfg, elf, &convention(elf, job.cfg), &callees);
     let promotions = promote(job.cfg, elf, job.flow, job.plan, &liveness);
     let tasks = Tasks::new(job, &promotions);
     let pieces = job.cfg.pieces.iter().filter_map(|&piece| {
@@ -94,7 +98,11 @@ fn convention(elf: &Elf<'_>, cfg: &Cfg) -> Convention {
     let scratch: RegSet =
         [Gpr::RCX, Gpr::RSI, Gpr::RDI, Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11].into_iter().collect();
     let cautious = Convention::cautious();
-    Convention { live_at_return: cautious.live_at_return & !(written & scratch), ..cautious }
+    Convention {
+        read_by_call: Convention::system_v().read_by_call,
+        live_at_return: cautious.live_at_return & !(written & scratch),
+        ..cautious
+    }
 }
 
 /// A way into or out of a block that something is done on.

@@ -12,6 +12,7 @@ pub mod elf_file;
 pub mod emit;
 pub mod frames;
 pub mod module;
+pub mod needs;
 pub mod promote;
 pub mod redirect;
 pub mod runtime;

@@ -4,6 +4,7 @@ use crate::assembler::{Dest, Fix, Routine};
 use crate::eh_frame::{self, Entry, Writer};
 use crate::elf_file::{self, Changes, NewSection, NewSegment, NewSymbol, Old};
 use crate::emit::{Chunk, Job, emit};
+use crate::needs::Needs;
 use crate::redirect::{Addends, Redirect, Redirects};
 use crate::runtime::Runtime;
 use crate::select::{Left, Movable, Survey, check, survey};
@@ -322,6 +323,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
 
     /// All new code, by old address.
     fn emit(&self) -> Vec<(usize, Chunk)> {
+        let needs = Needs::new(self.image, self.program);
         let mut chunks: Vec<(usize, Chunk)> = self
             .outline
             .fates
@@ -338,6 +340,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                             first_counter: measured.first_counter,
                             sites: &measured.sites,
                             redirects,
+                            needs: &needs,
                             layout: self.outline.layout,
                             frames: &movable.frames,
                         },
