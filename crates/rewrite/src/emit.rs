@@ -90,9 +90,13 @@ pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
 /// What may be live outside the function.
 fn convention(job: &Job<'_>) -> Convention {
     let cautious = Convention::cautious();
+    let by_convention = Convention::system_v().read_by_call;
+    let live_at_return = cautious.live_at_return & !job.needs.changes_of(job.cfg);
     Convention {
-        read_by_call: Convention::system_v().read_by_call,
-        live_at_return: cautious.live_at_return & !job.needs.changes_of(job.cfg),
+        read_by_call: by_convention,
+        live_at_return,
+        // Only jumps to places nobody knows: what is known of others goes before this.
+        live_at_tail_call: by_convention | live_at_return,
         ..cautious
     }
 }

@@ -34,6 +34,7 @@ impl<'a, 'd> Needs<'a, 'd> {
             // What only passes through is no business of the function.
             live_at_return: RegSet::EMPTY,
             live_at_no_return: RegSet::EMPTY,
+            live_at_tail_call: Convention::system_v().read_by_call,
             ..Convention::cautious()
         };
         // Starts from nothing and asks again whoever calls a function that said more than before.
