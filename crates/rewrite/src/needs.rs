@@ -1,0 +1,163 @@
+//! What each function reads of what its callers left in registers, and what it leaves changed.
+//!
+//! Calling conventions say it for calls into other modules. Inside a module compilers and people agree on
+//! whatever they like, so here every function is asked itself, callees before their callers. A caller that
+//! knows its callee may keep a value in any register the callee, and whoever that calls, leaves alone.
+
+use relive_code::addr::LinkAddr;
+use relive_code::cfg::{Cfg, EdgeKind, End, Target};
+use relive_code::isa::{EffectsReader, Gpr, RegSet};
+use relive_code::liveness::{Convention, Liveness};
+use relive_image::image::Image;
+use relive_image::program::{FunctionId, Program};
+use std::collections::HashMap;
+
+/// What functions read at their entries.
+pub struct Needs<'a, 'd> {
+    image: &'a Image<'d>,
+    reads: HashMap<LinkAddr, RegSet>,
+    changes: HashMap<LinkAddr, RegSet>,
+}
+
+/// What any function may change, by convention, but for where it leaves results.
+fn scratch() -> RegSet {
+    [Gpr::RCX, Gpr::RSI, Gpr::RDI, Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11].into_iter().collect()
+}
+
+impl<'a, 'd> Needs<'a, 'd> {
+    /// Asks all functions.
+    #[must_use]
+    pub fn new(image: &'a Image<'d>, program: &Program<'d>) -> Self {
+        let mut this = Self { image, reads: HashMap::new(), changes: HashMap::new() };
+        let convention = Convention {
+            read_by_call: Convention::system_v().read_by_call,
+            // What only passes through is no business of the function.
+            live_at_return: RegSet::EMPTY,
+            live_at_no_return: RegSet::EMPTY,
+            live_at_tail_call: Convention::system_v().read_by_call,
+            ..Convention::cautious()
+        };
+        // Starts from nothing and asks again whoever calls a function that said more than before.
+        let order = callees_first(program);
+        let mut callers: HashMap<FunctionId, Vec<FunctionId>> = HashMap::new();
+        for &id in &order {
+            for callee in called(program, &program.function(id).cfg) {
+                callers.entry(callee).or_default().push(id);
+            }
+        }
+        let mut stale = vec![true; program.functions.len()];
+        for function in program.functions.iter().filter(|f| f.cfg.is_understood()) {
+            for &entry in &function.cfg.entries {
+                let at = function.cfg.block(entry).start;
+                this.reads.insert(at, RegSet::EMPTY);
+                this.changes.insert(at, RegSet::EMPTY);
+            }
+        }
+        while stale.contains(&true) {
+            for &id in &order {
+                let function = program.function(id);
+                if std::mem::take(&mut stale[id.index()])
+                    && function.cfg.is_understood()
+                    && this.ask(&function.cfg, &convention)
+                {
+                    callers.get(&id).into_iter().flatten().for_each(|caller| stale[caller.index()] = true);
+                }
+            }
+        }
+        this
+    }
+
+    /// Asks one function; whether it said more than before.
+    fn ask(&mut self, cfg: &Cfg, convention: &Convention) -> bool {
+        let callees = |at| self.of(at);
+        let liveness = Liveness::with_callees(cfg, &self.image.elf, convention, &callees);
+        let reads: Vec<_> = cfg.entries.iter().map(|&e| (cfg.block(e).start, liveness.live_in(e))).collect();
+        let changes = self.changes_of(cfg);
+        let mut more = false;
+        for (at, reads) in reads {
+            more |= self.reads.insert(at, reads) != Some(reads);
+            more |= self.changes.insert(at, changes) != Some(changes);
+        }
+        more
+    }
+
+    /// Scratch registers that callers of this code cannot rely on, whoever they are.
+    #[must_use]
+    pub fn changes_of(&self, cfg: &Cfg) -> RegSet {
+        let mut changes = RegSet::EMPTY;
+        let mut reader = EffectsReader::new();
+        let callee = |at: LinkAddr| match self.changes.get(&at) {
+            Some(&changes) => changes,
+            None if self.image.stub_holding(at).is_some() => scratch(),
+            None => RegSet::EMPTY,
+        };
+        for block in &cfg.blocks {
+            block.insns(&self.image.elf).for_each(|insn| changes |= reader.effects(&insn).writes);
+            changes |= match block.end {
+                End::Call(to) => callee(to),
+                End::IndirectCall(_) => scratch(),
+                _ => RegSet::EMPTY,
+            };
+        }
+        for edge in &cfg.edges {
+            changes |= match (edge.to, edge.kind) {
+                (Target::Outside(to), _) => callee(to),
+                (Target::Elsewhere, EdgeKind::TailCall) => scratch(),
+                _ => RegSet::EMPTY,
+            };
+        }
+        changes & scratch()
+    }
+
+    /// What the code at `at` reads when it is called; `None` if the calling convention says it.
+    #[must_use]
+    pub fn of(&self, at: LinkAddr) -> Option<RegSet> {
+        match self.reads.get(&at) {
+            Some(&reads) => Some(reads),
+            // Nothing that is called by name from another module has a static chain.
+            None if self.image.stub_holding(at).is_some() => {
+                Some(Convention::system_v().read_by_call & !RegSet::gpr(Gpr::R10))
+            }
+            // Code nobody understands.
+            None => Some(RegSet::ALL),
+        }
+    }
+}
+
+/// All functions, each behind those it calls as far as that is possible.
+fn callees_first(program: &Program<'_>) -> Vec<FunctionId> {
+    let mut order = Vec::with_capacity(program.functions.len());
+    let mut seen = vec![false; program.functions.len()];
+    let mut stack: Vec<(FunctionId, Vec<FunctionId>)> = Vec::new();
+    for (root, _) in program.numbered() {
+        if std::mem::replace(&mut seen[root.index()], true) {
+            continue;
+        }
+        stack.push((root, called(program, &program.function(root).cfg)));
+        while let Some((id, pending)) = stack.last_mut() {
+            match pending.pop() {
+                Some(next) if !std::mem::replace(&mut seen[next.index()], true) => {
+                    stack.push((next, called(program, &program.function(next).cfg)));
+                }
+                Some(_) => {}
+                None => {
+                    order.push(*id);
+                    stack.pop();
+                }
+            }
+        }
+    }
+    order
+}
+
+fn called(program: &Program<'_>, cfg: &Cfg) -> Vec<FunctionId> {
+    let calls = cfg.blocks.iter().filter_map(|block| match block.end {
+        End::Call(to) => Some(to),
+        _ => None,
+    });
+    let jumps = cfg.edges.iter().filter_map(|edge| match edge.to {
+        Target::Outside(to) => Some(to),
+        _ => None,
+    });
+    calls.chain(jumps).filter_map(|at| program.function_at(at)).collect()
+}
