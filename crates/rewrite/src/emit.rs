@@ -71,7 +71,7 @@ pub struct Chunk {
 #[must_use]
 pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
     let callees = |at| job.needs.of(at);
-    let liveness = Liveness::with_callees(job.cfg, elf, &convention(job), &callees);
+    let liveness = Liveness::with_callees(job.cfg, elf, &convention(job.needs, job.cfg), &callees);
     let promotions = promote(job.cfg, elf, job.flow, job.plan, &liveness);
     let tasks = Tasks::new(job, &promotions);
     let pieces = job.cfg.pieces.iter().filter_map(|&piece| {
@@ -88,10 +88,10 @@ pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
 }
 
 /// What may be live outside the function.
-fn convention(job: &Job<'_>) -> Convention {
+pub(crate) fn convention(needs: &Needs<'_, '_>, cfg: &Cfg) -> Convention {
     let cautious = Convention::cautious();
     let by_convention = Convention::system_v().read_by_call;
-    let live_at_return = cautious.live_at_return & !job.needs.changes_of(job.cfg);
+    let live_at_return = cautious.live_at_return & !needs.changes_of(cfg);
     Convention {
         read_by_call: by_convention,
         live_at_return,

@@ -1,6 +1,7 @@
 //! What must not change in the file, and what must have been added.
 
 use super::World;
+use object::elf;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::elf::Kind;
 use relive_image::program::StretchKind;
@@ -13,6 +14,7 @@ const HEADER: u64 = 64;
 pub(super) fn check(world: &World<'_, '_>, start: LinkAddr, init: LinkAddr) -> Vec<(LinkAddr, String)> {
     let mut wrong = Vec::new();
     let free = free_to_change(world);
+    let words = table_words(world);
     let mut hooks: Vec<AddrRange> = Vec::new();
     for segment in &world.old.elf.segments {
         let at = segment.range.start;
@@ -28,6 +30,10 @@ pub(super) fn check(world: &World<'_, '_>, start: LinkAddr, init: LinkAddr) -> V
             let header = at.offset(HEADER);
             let is_header = world.old.elf.data.as_ptr() == segment.data.as_ptr() && range.end <= header;
             let known = free[..free.partition_point(|f| f.start <= range.start)].last();
+            let last = words[..words.partition_point(|w| w.start <= range.start)].last();
+            if last.is_some_and(|w| range.end <= w.end) {
+                continue;
+            }
             if is_header || known.is_some_and(|f| range.end <= f.end) {
                 continue;
             }
@@ -102,6 +108,14 @@ fn free_to_change(world: &World<'_, '_>) -> Vec<AddrRange> {
     }
     let fill = world.program.stretches.iter().filter(|s| s.kind == StretchKind::Padding);
     free.extend(fill.map(|s| s.range));
+    // What lies behind a section of code, up to the next section or the end of what is loaded, is nobody's.
+    let elf = &world.old.elf;
+    for text in &elf.text {
+        let Some(segment) = elf.segment_holding(text.start) else { continue };
+        let next = elf.sections.iter().filter(|s| s.loaded && s.range.start >= text.end);
+        let next = next.map(|s| s.range.start).min().unwrap_or(text.end);
+        free.push(AddrRange::new(text.end, next.min(segment.range.start.offset(segment.data.len() as u64))));
+    }
     free.sort_unstable();
     // A jump may run from the code into the fill.
     let mut joined: Vec<AddrRange> = Vec::new();
@@ -112,4 +126,33 @@ fn free_to_change(world: &World<'_, '_>) -> Vec<AddrRange> {
         }
     }
     joined
+}
+
+/// Words of jump tables that may lead to new code now, and where relocations say what is in them. That they
+/// lead to the right place shows when the jumps are followed.
+fn table_words(world: &World<'_, '_>) -> Vec<AddrRange> {
+    let mut words = Vec::new();
+    for (function, fate) in world.program.functions.iter().zip(&world.outline.fates) {
+        let tables = function.cfg.tables.iter().filter(|t| t.entry_size == 8 && t.table.0 != 0);
+        if matches!(fate, Fate::Measured(_)) {
+            let entries = tables.flat_map(|t| (0..t.targets.len()).map(|i| t.table.offset(8 * i as u64)));
+            words.extend(entries.map(|at| AddrRange::sized(at, 8)));
+        }
+    }
+    words.sort_unstable();
+    words.dedup();
+    let value = |tag| world.old.elf.dynamic_value(tag);
+    if let (Some(table), Some(len)) = (value(elf::DT_RELA), value(elf::DT_RELASZ)) {
+        let entries = world.old.elf.bytes_in(LinkAddr(table), len).unwrap_or_default().chunks_exact(24);
+        let is_word = |entry: &[u8]| {
+            let at = entry.first_chunk().map(|at| LinkAddr(u64::from_le_bytes(*at)));
+            at.is_some_and(|at| words.binary_search_by_key(&at, |w| w.start).is_ok())
+        };
+        let named = entries.enumerate().filter(|(_, entry)| is_word(entry));
+        let addends: Vec<AddrRange> =
+            named.map(|(i, _)| AddrRange::sized(LinkAddr(table + 24 * i as u64 + 16), 8)).collect();
+        words.extend(addends);
+        words.sort_unstable();
+    }
+    words
 }

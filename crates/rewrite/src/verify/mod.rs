@@ -13,6 +13,7 @@ mod tables;
 mod walk;
 
 use crate::module::Outline;
+use crate::needs::Needs;
 use rayon::prelude::*;
 use relive_abi::counters::{keys_offset, slot_offset};
 use relive_abi::rprof::Site;
@@ -72,6 +73,8 @@ struct World<'a, 'd> {
     enter: LinkAddr,
     /// `relive_call`.
     call: LinkAddr,
+    /// What functions read and change.
+    needs: Needs<'a, 'd>,
     /// Where functions are entered that were entered at that old address.
     entries: HashMap<LinkAddr, LinkAddr>,
     /// Functions of the new code in its symbol table: address, length, name.
@@ -125,6 +128,7 @@ pub fn verify<'d>(
         area,
         enter: routine("relive_enter"),
         call: routine("relive_call"),
+        needs: Needs::new(image, program),
         entries: HashMap::new(),
         symbols,
     };
@@ -212,16 +216,17 @@ impl World<'_, '_> {
             Flow::Jump(to) => Ok(to),
             _ => Err((at, "the gate does not go on to the entry".to_string())),
         };
-        let fast = goes_on(gate.fast)?;
+        // It may also lie right in front of the entry.
+        let fast = goes_on(gate.fast).unwrap_or(gate.fast);
         let call = self.insn(gate.slow)?;
         if call.flow() != Flow::Call(self.enter) {
             return Err((gate.slow, "the gate does not call relive_enter".into()));
         }
         let slow = goes_on(call.next_addr())?;
-        if slow != fast {
+        if slow != fast && slow != gate.fast {
             return Err((call.next_addr(), format!("the ways of the gate lead to {fast} and {slow}")));
         }
-        Ok(fast)
+        Ok(slow)
     }
 
     /// Whether leading to `new` is as good as leading to `old`.

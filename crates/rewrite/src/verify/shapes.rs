@@ -3,12 +3,14 @@
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Flag, Gpr, RegSet};
 
-/// A counter being incremented.
+/// A counter being incremented, or a register added to it.
 pub(super) struct Probe {
     /// Its length.
     pub(super) len: u64,
     /// What it increments.
     pub(super) counter: LinkAddr,
+    /// The register that is added; one is added if there is none.
+    pub(super) adds: Option<Gpr>,
     /// Registers and flags that are not as before behind it.
     pub(super) spoils: RegSet,
     /// Where its instructions begin, and how much deeper the stack is there.
@@ -30,50 +32,97 @@ pub(super) fn probe(bytes: &[u8], at: LinkAddr) -> Option<Probe> {
     if bytes.starts_with(&INC) {
         let flags = [Flag::Pf, Flag::Af, Flag::Zf, Flag::Sf, Flag::Of];
         let spoils = flags.into_iter().fold(RegSet::EMPTY, |set, flag| set | RegSet::flag(flag));
-        return Some(Probe { len: 8, counter: led_to(bytes, 4, at)?, spoils, steps: &[(0, 0)] });
+        let counter = led_to(bytes, 4, at)?;
+        return Some(Probe { len: 8, counter, adds: None, spoils, steps: &[(0, 0)] });
     }
     if bytes.starts_with(&DIG) {
-        let (register, counter, len) = through(&bytes[DIG.len()..], at.offset(DIG.len() as u64))?;
+        let (register, counter, len, adds) = through(&bytes[DIG.len()..], at.offset(DIG.len() as u64))?;
         let behind = DIG.len() + len as usize;
-        if register != Gpr::RAX || !bytes.get(behind..)?.starts_with(&FILL_IN) {
+        if register != Gpr::RAX || adds.is_some() || !bytes.get(behind..)?.starts_with(&FILL_IN) {
             return None;
         }
         const STEPS: &[(u64, i64)] =
             &[(0, 0), (5, 128), (6, 136), (14, 136), (18, 136), (26, 136), (27, 128)];
         let len = (behind + FILL_IN.len()) as u64;
-        return Some(Probe { len, counter, spoils: RegSet::EMPTY, steps: STEPS });
+        return Some(Probe { len, counter, adds: None, spoils: RegSet::EMPTY, steps: STEPS });
     }
-    let (register, counter, len) = through(bytes, at)?;
+    if let &[0x65, rex @ (0x48 | 0x4c), 0x01, modrm, ..] = bytes
+        && modrm & 0xc7 == 0b101
+    {
+        // add gs:[rip + …], r
+        let (adds, counter) = (register(rex >> 2 & 1, modrm >> 3 & 7), led_to(bytes, 4, at)?);
+        return Some(Probe { len: 8, counter, adds, spoils: RegSet::ARITHMETIC_FLAGS, steps: &[(0, 0)] });
+    }
+    let (register, counter, len, adds) = through(bytes, at)?;
     if register == Gpr::RSP {
         return None;
     }
     const STEPS: &[(u64, i64)] = &[(0, 0), (8, 0), (12, 0)];
-    Some(Probe { len, counter, spoils: RegSet::gpr(register), steps: STEPS })
+    Some(Probe { len, counter, adds, spoils: RegSet::gpr(register), steps: STEPS })
 }
 
-/// `mov r, gs:[counter]; lea r, [r + 1]; mov gs:[counter], r`: the register, the counter, the length.
-fn through(bytes: &[u8], at: LinkAddr) -> Option<(Gpr, LinkAddr, u64)> {
+fn register(high: u8, low: u8) -> Option<Gpr> {
+    Gpr::all().nth(usize::from(high << 3 | low))
+}
+
+/// `mov r, gs:[counter]; lea r, [r + 1]; mov gs:[counter], r`, or with another register instead of the one: the
+/// register, the counter, the length, and the other register.
+fn through(bytes: &[u8], at: LinkAddr) -> Option<(Gpr, LinkAddr, u64, Option<Gpr>)> {
     let &[0x65, rex @ (0x48 | 0x4c), 0x8b, modrm, ..] = bytes else { return None };
     if modrm & 0xc7 != 0b101 {
         return None;
     }
-    let (high, low) = (rex >> 2 & 1, modrm >> 3 & 7);
+    let through = register(rex >> 2 & 1, modrm >> 3 & 7)?;
     let counter = led_to(bytes, 4, at)?;
-    let mut lea = vec![0x48 | high << 2 | high, 0x8d, 0x40 | low << 3 | low];
-    lea.extend(if low == 4 { &[0x24, 1][..] } else { &[1] });
     let rest = bytes.get(8..)?;
-    if !rest.starts_with(&lea) {
-        return None;
-    }
-    let store_at = 8 + lea.len();
+    let (len, adds) = match bump(rest) {
+        Some((len, bumped)) if bumped == through => (len, None),
+        _ => {
+            // lea r, [r + other + 0]
+            let &[lea_rex, 0x8d, lea_modrm, sib, 0, ..] = rest else { return None };
+            let same = register(lea_rex >> 2 & 1, lea_modrm >> 3 & 7) == Some(through)
+                && register(lea_rex & 1, sib & 7) == Some(through);
+            let other = register(lea_rex >> 1 & 1, sib >> 3 & 7).filter(|&r| r != Gpr::RSP);
+            if !same || lea_rex & 0xf8 != 0x48 || lea_modrm & 0xc7 != 0x44 || sib >> 6 != 0 {
+                return None;
+            }
+            (5, Some(other?))
+        }
+    };
+    let store_at = 8 + len as usize;
     let store = bytes.get(store_at..)?;
     if !store.starts_with(&[0x65, rex, 0x89, modrm])
         || led_to(store, 4, at.offset(store_at as u64)) != Some(counter)
     {
         return None;
     }
-    let register = Gpr::all().nth(usize::from(high << 3 | low))?;
-    Some((register, counter, store_at as u64 + 8))
+    Some((through, counter, store_at as u64 + 8, adds))
+}
+
+/// `lea r, [r + 1]`: its length, and the register.
+pub(super) fn bump(bytes: &[u8]) -> Option<(u64, Gpr)> {
+    let &[rex @ (0x48 | 0x4d), 0x8d, modrm, ..] = bytes else { return None };
+    let low = modrm & 7;
+    if modrm != 0x40 | low << 3 | low {
+        return None;
+    }
+    let rest: &[u8] = if low == 4 { &[0x24, 1] } else { &[1] };
+    let register = register(rex & 1, low)?;
+    bytes[3..].starts_with(rest).then_some((3 + rest.len() as u64, register))
+}
+
+/// `mov r, 0` in its short form: its length, and the register.
+pub(super) fn clear(bytes: &[u8]) -> Option<(u64, Gpr)> {
+    let (high, rest) = match bytes {
+        [0x41, rest @ ..] => (1, rest),
+        rest => (0, rest),
+    };
+    match rest {
+        &[opcode @ 0xb8..=0xbf, 0, 0, 0, 0, ..] => {
+            Some((5 + u64::from(high), register(high, opcode & 7)?)).filter(|(_, r)| *r != Gpr::RSP)
+        }
+        _ => None,
+    }
 }
 
 /// A gate up to where it goes on: where it compares, and where its two ways begin.

@@ -3,15 +3,18 @@
 use super::counts::{self, Increments, weight};
 use super::tables::{Frames, actions_agree, rows_agree};
 use super::{Finding, World, Wrong, shapes};
+use crate::emit::convention;
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::{Block, BlockId, Cfg, End, Target};
-use relive_code::isa::{Flow, Insn, RegSet, Syntax, Tie};
-use relive_code::liveness::{Convention, Liveness};
+use relive_code::isa::{EffectsReader, Flow, Gpr, Insn, RegSet, Syntax, Tie};
+use relive_code::jump_table::JumpTable;
+use relive_code::liveness::Liveness;
+use relive_code::source::Pointer;
 use relive_image::elf::Elf;
 use relive_image::program::Function;
 use relive_probe::describe::Measured;
 use relive_probe::graph::{ArcKind, Node};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Findings of one function are cut off here: what follows the first is mostly the same again.
 const ENOUGH: usize = 5;
@@ -37,20 +40,26 @@ pub(super) fn walk(world: &World<'_, '_>, index: usize, measured: &Measured) -> 
             arcs_from[from.index()].push(i);
         }
     }
+    let callees = |at| world.needs.of(at);
     let mut walk = Walk {
         world,
         function,
         cfg,
         measured,
-        liveness: Liveness::new(cfg, elf, &Convention::cautious()),
+        liveness: Liveness::with_callees(cfg, elf, &convention(&world.needs, cfg), &callees),
         old_frames: Frames::new(world.old),
         new_frames: Frames::new(world.new),
         first: cfg.blocks.iter().map(|block| first_copied(block, elf)).collect(),
         arcs_from,
         places: HashMap::new(),
         todo: Vec::new(),
+        jumps: Vec::new(),
+        copies: HashMap::new(),
         arcs: vec![None; measured.flow.arcs.len()],
         blocks: vec![None; cfg.blocks.len()],
+        tails: vec![0; cfg.blocks.len()],
+        held: HashMap::new(),
+        kept: Kept::default(),
         walked: Walked::default(),
     };
     walk.run();
@@ -94,11 +103,69 @@ struct Walk<'a, 'd> {
     /// Where the first copied instruction of a block is.
     places: HashMap<BlockId, LinkAddr>,
     todo: Vec<BlockId>,
+    /// Blocks that end in a computed jump.
+    jumps: Vec<BlockId>,
+    /// Where a jump table was copied to, by its old address.
+    copies: HashMap<LinkAddr, LinkAddr>,
     /// What is incremented along each arc.
     arcs: Vec<Option<u64>>,
     /// What is incremented inside each block.
     blocks: Vec<Option<u64>>,
+    /// What is incremented at the end of a block, where it called the kernel before and may never have come.
+    tails: Vec<u64>,
+    /// Registers that hold a count at the start of a block.
+    held: HashMap<BlockId, Held>,
+    kept: Kept,
     walked: Walked,
+}
+
+/// Registers that hold a count, each with the number of what it holds.
+type Held = BTreeMap<Gpr, usize>;
+
+/// Where something is incremented.
+#[derive(Clone, Copy)]
+enum Spot {
+    Arc(usize),
+    Block(BlockId),
+}
+
+/// Counts that are kept in registers. Which counter one belongs to shows only where it is added to it.
+#[derive(Default)]
+struct Kept {
+    /// Counts that are the same one, as a forest.
+    same: Vec<usize>,
+    /// Which counter each was added to.
+    added: Vec<(usize, u32, LinkAddr)>,
+    /// Where each was incremented.
+    bumped: Vec<(Spot, usize, LinkAddr)>,
+}
+
+impl Kept {
+    fn begin(&mut self) -> usize {
+        self.same.push(self.same.len());
+        self.same.len() - 1
+    }
+
+    fn root(&self, mut count: usize) -> usize {
+        while self.same[count] != count {
+            count = self.same[count];
+        }
+        count
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.same[a] = b;
+    }
+}
+
+/// What was met between two copied instructions.
+#[derive(Default)]
+struct Met {
+    /// The sum of what is incremented.
+    sum: u64,
+    /// Counts in registers that are incremented, and where.
+    bumped: Vec<(usize, LinkAddr)>,
 }
 
 type Step<T = ()> = Result<T, Wrong>;
@@ -110,17 +177,25 @@ impl Walk<'_, '_> {
             let old = self.cfg.block(to).start;
             // Without a place to enter there is a finding already.
             if let Some(&at) = self.world.entries.get(&old) {
-                let step = self.arrive(Some(i), old, at, Target::Block(to));
+                let step = self.arrive(Some(i), old, at, Target::Block(to), &Held::new());
                 self.settle(old, step);
             }
         }
-        while let Some(block) = self.todo.pop() {
+        loop {
             if self.walked.findings.len() >= ENOUGH {
                 return;
             }
-            let mut old = self.cfg.block(block).start;
-            let step = self.block(block, &mut old);
-            self.settle(old, step);
+            if let Some(block) = self.todo.pop() {
+                let mut old = self.cfg.block(block).start;
+                let step = self.block(block, &mut old);
+                self.settle(old, step);
+            } else if let Some(block) = self.jumps.pop() {
+                // Last, since whatever names a copy of a table comes before.
+                let step = self.cases(block);
+                self.settle(self.cfg.block(block).last_insn(), step);
+            } else {
+                break;
+            }
         }
         if self.walked.findings.is_empty() {
             self.check_counts();
@@ -144,7 +219,9 @@ impl Walk<'_, '_> {
     fn block(&mut self, id: BlockId, old: &mut LinkAddr) -> Step {
         let block = *self.cfg.block(id);
         let mut at = self.places[&id];
-        let mut incremented = 0u64;
+        let mut held = self.held.get(&id).cloned().unwrap_or_default();
+        let (mut incremented, mut tail, mut in_kernel) = (0u64, 0u64, false);
+        let mut reader = EffectsReader::new();
         self.check_treatment(block.start, at)?;
         for (insn, (_, live)) in block.insns(&self.world.old.elf).zip(self.liveness.per_insn(id)) {
             *old = insn.addr();
@@ -155,21 +232,32 @@ impl Walk<'_, '_> {
             if !is_end && is_dropped(&insn) {
                 continue;
             }
-            let (next, sum) = self.skip(at, live, &[insn.addr()], &|_| false)?;
+            let (next, met) = self.skip(at, live, &mut held, &[insn.addr()], None, &|_| false)?;
             at = next;
-            incremented = incremented.wrapping_add(sum);
+            let sum = if in_kernel { &mut tail } else { &mut incremented };
+            *sum = sum.wrapping_add(met.sum);
+            self.kept.bumped.extend(met.bumped.into_iter().map(|(count, at)| (Spot::Block(id), count, at)));
+            in_kernel |= insn.is_syscall();
             self.check_row(insn.addr(), at, 0)?;
             self.walked.insns += 1;
+            if !held.is_empty() {
+                let kept: RegSet = held.keys().copied().collect();
+                if kept.intersects(live | reader.effects(&insn).writes) {
+                    return Err((at, format!("{kept} holds a count here, but is needed")));
+                }
+            }
             if is_end {
                 self.blocks[id.index()] = Some(incremented);
-                return self.end(id, &block, &insn, at);
+                self.tails[id.index()] = tail;
+                return self.end(id, &block, &insn, at, &held);
             }
             at = self.same(&insn, at)?;
-            self.check_throw(id, &insn, at)?;
+            self.check_throw(id, &insn, at, &held)?;
         }
         self.blocks[id.index()] = Some(incremented);
+        self.tails[id.index()] = tail;
         match self.follower(id) {
-            Some((arc, to)) => self.arrive(arc, *old, at, to),
+            Some((arc, to)) => self.arrive(arc, *old, at, to, &held),
             None => Ok(()),
         }
     }
@@ -199,7 +287,11 @@ impl Walk<'_, '_> {
     }
 
     /// Compares the instruction at the end of a block, and goes where it leads.
-    fn end(&mut self, id: BlockId, block: &Block, old: &Insn, at: LinkAddr) -> Step {
+    fn end(&mut self, id: BlockId, block: &Block, old: &Insn, at: LinkAddr, held: &Held) -> Step {
+        let is_branch = block.end == End::Branch;
+        if !is_branch && !held.is_empty() {
+            return Err((at, "a count is still in a register here".into()));
+        }
         let bytes = self.old_bytes(old);
         match old.tie(bytes) {
             Tie::Branch(condition, target) => {
@@ -214,7 +306,7 @@ impl Walk<'_, '_> {
                 } else {
                     return Err((at, "the branch is on another condition".into()));
                 };
-                self.both_ways(id, block, old, target, taken, other)
+                self.both_ways(id, block, old, target, (taken, other), held)
             }
             Tie::ShortBranch(target) => {
                 let new = self.world.insn(at)?;
@@ -227,7 +319,7 @@ impl Walk<'_, '_> {
                 if start != &bytes[..bytes.len() - 1] {
                     return Err((at, "the branch is on another condition".into()));
                 }
-                self.both_ways(id, block, old, target, taken, new.next_addr())
+                self.both_ways(id, block, old, target, (taken, new.next_addr()), held)
             }
             Tie::Call(target) => {
                 let new = self.world.insn(at)?;
@@ -235,7 +327,7 @@ impl Walk<'_, '_> {
                     return Err((at, format!("no call, but `{}`", new.text(Syntax::Intel))));
                 };
                 self.check_leads(target, to, at)?;
-                self.check_throw(id, old, new.next_addr())?;
+                self.check_throw(id, old, new.next_addr(), held)?;
                 self.comes_back(id, block, old, new.next_addr())
             }
             _ => match old.flow() {
@@ -244,9 +336,10 @@ impl Walk<'_, '_> {
                         Some(&site) => self.recorded(old, site, at)?,
                         None => self.same(old, at)?,
                     };
-                    self.check_throw(id, old, behind)?;
+                    self.check_throw(id, old, behind, held)?;
                     if block.end == End::IndirectJump {
-                        return self.cases(id, old);
+                        self.jumps.push(id);
+                        return Ok(());
                     }
                     self.comes_back(id, block, old, behind)
                 }
@@ -261,16 +354,16 @@ impl Walk<'_, '_> {
         block: &Block,
         old: &Insn,
         target: LinkAddr,
-        taken: LinkAddr,
-        other: LinkAddr,
+        (taken, other): (LinkAddr, LinkAddr),
+        held: &Held,
     ) -> Step {
         let place = |at| self.cfg.block_starting(at).map_or(Target::Outside(at), Target::Block);
         let (to, next) = (place(target), place(block.end_addr()));
         let arc = self.arc(id, &[ArcKind::Taken, ArcKind::TailCall]);
-        self.arrive(arc, old.addr(), taken, to)?;
+        self.arrive(arc, old.addr(), taken, to, held)?;
         if self.cfg.edges_from(id).iter().any(|e| e.to == next) {
             let arc = self.arc(id, &[ArcKind::FallThrough]);
-            self.arrive(arc, old.addr(), other, next)?;
+            self.arrive(arc, old.addr(), other, next, held)?;
         }
         Ok(())
     }
@@ -290,25 +383,67 @@ impl Walk<'_, '_> {
                 arc.from == Node::Outside && arc.to == Node::Block(to) && arc.kind == ArcKind::CallReturn
             })
         });
-        self.arrive(arc, old.addr(), at, to)
+        self.arrive(arc, old.addr(), at, to, &Held::new())
     }
 
-    /// The cases of a computed jump: its table still leads to old labels, and detours from there.
-    fn cases(&mut self, id: BlockId, old: &Insn) -> Step {
+    /// The cases of a computed jump. Its tables lead to new code, or to old labels and detours from there.
+    fn cases(&mut self, id: BlockId) -> Step {
         let flow = &self.measured.flow;
+        let site = self.cfg.block(id).last_insn();
         let hub = flow.hubs.iter().position(|hub| hub.jumps.contains(&id));
         let from = hub.map_or(Node::Block(id), |hub| Node::Hub(hub as u32));
-        for (i, arc) in flow.arcs.iter().enumerate() {
-            let (true, ArcKind::Case, Node::Block(to)) = (arc.from == from, arc.kind, arc.to) else {
-                continue;
-            };
-            if hub.is_some() && self.arcs[i].is_some() {
-                continue;
+        let leads: Vec<(usize, LinkAddr, BlockId)> = flow
+            .arcs
+            .iter()
+            .enumerate()
+            .filter_map(|(i, arc)| match (arc.from == from, arc.kind, arc.to) {
+                (true, ArcKind::Case, Node::Block(to)) => Some((i, self.cfg.block(to).start, to)),
+                _ => None,
+            })
+            .collect();
+        let mut straight: Vec<LinkAddr> = Vec::new();
+        for table in self.cfg.tables.iter().filter(|t| t.site == site) {
+            for (i, &target) in table.targets.iter().enumerate() {
+                let Some(new) = self.entry(table, i as u64)? else { continue };
+                let Some(&(arc, _, to)) = leads.iter().find(|&&(_, old, _)| old == target) else { continue };
+                straight.push(target);
+                self.arrive(Some(arc), site, new, Target::Block(to), &Held::new())?;
             }
-            let at = self.world.detour(self.cfg.block(to).start)?;
-            self.arrive(Some(i), old.addr(), at, Target::Block(to))?;
+        }
+        for (arc, old, to) in leads {
+            // Somebody else may jump there through a table that leads straight to it.
+            let known = hub.is_some() && self.arcs[arc].is_some();
+            let mine = self.cfg.edges_from(id).iter().any(|e| e.to == Target::Block(to));
+            if !straight.contains(&old) && !known && mine {
+                let at = self.world.detour(old)?;
+                self.arrive(Some(arc), site, at, Target::Block(to), &Held::new())?;
+            }
         }
         Ok(())
+    }
+
+    /// Where entry number `i` of a table leads in the new code; `None` if it still leads to the old.
+    fn entry(&self, table: &JumpTable, i: u64) -> Step<Option<LinkAddr>> {
+        if let Some(&copy) = self.copies.get(&table.table) {
+            let at = copy.offset(4 * i);
+            let Some(&distance) = self.world.bytes(at).first_chunk() else {
+                return Err((at, "a copied jump table is cut short".into()));
+            };
+            let to = LinkAddr(copy.0.wrapping_add(i64::from(i32::from_le_bytes(distance)) as u64));
+            if !self.world.code.contains(to) {
+                return Err((at, format!("a copied jump table leads to {to}")));
+            }
+            return Ok(Some(to));
+        }
+        if table.entry_size == 8 && table.table.0 != 0 {
+            let at = table.table.offset(8 * i);
+            return match self.world.new.pointer(at) {
+                Pointer::Here(to) if self.world.code.contains(to) => Ok(Some(to)),
+                Pointer::Here(to) if table.targets.get(i as usize) == Some(&to) => Ok(None),
+                other => Err((at, format!("a jump table leads elsewhere: {other:?}"))),
+            };
+        }
+        Ok(None)
     }
 
     /// A call or jump whose target is recorded; returns the address behind it.
@@ -384,7 +519,7 @@ impl Walk<'_, '_> {
     }
 
     /// Compares an instruction that is copied; returns the address behind it.
-    fn same(&self, old: &Insn, at: LinkAddr) -> Step<LinkAddr> {
+    fn same(&mut self, old: &Insn, at: LinkAddr) -> Step<LinkAddr> {
         let bytes = self.old_bytes(old);
         let new = self.world.insn(at)?;
         let differs = || {
@@ -402,7 +537,19 @@ impl Walk<'_, '_> {
                     && bytes[..field] == new_bytes[..field]
                     && bytes[field + 4..] == new_bytes[field + 4..] =>
             {
-                if target != new_target {
+                let is_table = || {
+                    let mut tables = self.cfg.tables.iter();
+                    let fits =
+                        |t: &JumpTable| t.table == target && t.entry_size == 4 && t.base == Some(target);
+                    let in_file = self.world.new.elf.segment_holding(new_target);
+                    old.is_lea() && tables.any(fits) && in_file.is_some_and(|s| !s.writable)
+                };
+                if self.copies.get(&target).is_some_and(|&copy| copy != new_target) {
+                    return Err((at, format!("names {new_target}, which is another copy of {target}")));
+                }
+                if target != new_target && is_table() {
+                    self.copies.insert(target, new_target);
+                } else if target != new_target {
                     let text = old.text(Syntax::Intel);
                     return Err((at, format!("`{text}` led to {target} and now leads to {new_target}")));
                 }
@@ -425,7 +572,8 @@ impl Walk<'_, '_> {
     }
 
     /// Goes from the end of what stands for `from` (an old address), at `at`, to where `to` begins.
-    fn arrive(&mut self, arc: Option<usize>, from: LinkAddr, at: LinkAddr, to: Target) -> Step {
+    fn arrive(&mut self, arc: Option<usize>, from: LinkAddr, at: LinkAddr, to: Target, held: &Held) -> Step {
+        let mut held = held.clone();
         let mut passed = vec![from];
         let arrival = self.pass(to, &mut passed);
         let live = match arrival {
@@ -439,19 +587,27 @@ impl Walk<'_, '_> {
         };
         let world = self.world;
         let is_there = |at: LinkAddr| target.is_some_and(|target| world.leads_to(target, at));
-        let (there, incremented) = match (arrival, self.skip(at, live, &passed, &is_there)) {
+        let first = match arrival {
+            Arrival::Block(id) => self.first[id.index()],
+            _ => Some(LinkAddr(0)),
+        };
+        let (there, met) = match (arrival, self.skip(at, live, &mut held, &passed, first, &is_there)) {
             (Arrival::Nowhere, Err((_, what))) if what == GOES_ROUND => return Ok(()),
             (Arrival::Nowhere, Ok((there, _))) => {
                 return Err((there, "the old code goes round for ever here".into()));
             }
-            (Arrival::Outside(target), Ok((there, sum))) => {
+            (Arrival::Outside(target), Ok((there, met))) => {
                 self.check_leads(target, there, at)?;
-                (there, sum)
+                if !held.is_empty() {
+                    return Err((there, "a count is still in a register here".into()));
+                }
+                (there, met)
             }
-            (Arrival::Block(id), Ok((there, sum))) => {
+            (Arrival::Block(id), Ok((there, met))) => {
                 match self.places.get(&id) {
                     None => {
                         self.places.insert(id, there);
+                        self.held.insert(id, held);
                         self.todo.push(id);
                     }
                     Some(&known) if known != there => {
@@ -459,18 +615,32 @@ impl Walk<'_, '_> {
                         let what = format!("leads to {there}, but the block at {block} is at {known}");
                         return Err((at, what));
                     }
-                    Some(_) => {}
+                    Some(_) => {
+                        let known = self.held.get(&id).cloned().unwrap_or_default();
+                        if !known.keys().eq(held.keys()) {
+                            return Err((
+                                at,
+                                "registers that hold counts are not set up, or not emptied".into(),
+                            ));
+                        }
+                        known.values().zip(held.values()).for_each(|(&a, &b)| self.kept.join(a, b));
+                    }
                 }
-                (there, sum)
+                (there, met)
             }
             (_, Err(wrong)) => return Err(wrong),
         };
         if let Some(arc) = arc {
             match self.arcs[arc] {
-                Some(known) if known != incremented => {
+                Some(known) if known != met.sum => {
                     return Err((there, "two ways along the same edge count differently".into()));
                 }
-                _ => self.arcs[arc] = Some(incremented),
+                Some(_) => {}
+                None => {
+                    self.arcs[arc] = Some(met.sum);
+                    let bumped = met.bumped.into_iter().map(|(count, at)| (Spot::Arc(arc), count, at));
+                    self.kept.bumped.extend(bumped);
+                }
             }
         }
         Ok(())
@@ -504,34 +674,67 @@ impl Walk<'_, '_> {
         Arrival::Nowhere
     }
 
-    /// Skips what stands for nothing in the old code: counters, jumps, fill. Returns where it ends, and the sum
-    /// of what is incremented on the way. Rows must be those of one of `rows`, old addresses.
+    /// Skips what stands for nothing in the old code: counters, jumps, fill. Returns where it ends, and what is
+    /// incremented on the way. Rows must be those of one of `rows`, old addresses. Between blocks, `first`
+    /// is the old instruction that comes next: registers are cleared for counts there only.
     fn skip(
         &mut self,
         mut at: LinkAddr,
         live: RegSet,
+        held: &mut Held,
         rows: &[LinkAddr],
+        first: Option<LinkAddr>,
         is_there: &dyn Fn(LinkAddr) -> bool,
-    ) -> Step<(LinkAddr, u64)> {
-        let mut sum = 0u64;
+    ) -> Step<(LinkAddr, Met)> {
+        let mut met = Met::default();
         for _ in 0..FAR {
             if is_there(at) {
-                return Ok((at, sum));
+                return Ok((at, met));
             }
             if !self.world.code.contains(at) {
                 return Err((at, "control leaves the new code".into()));
             }
-            if let Some(probe) = shapes::probe(self.world.bytes(at), at) {
+            let bytes = self.world.bytes(at);
+            if let Some(probe) = shapes::probe(bytes, at) {
                 self.walked.probes += 1;
-                if live.intersects(probe.spoils) {
-                    let spoilt = live & probe.spoils;
+                let needed = live | held.keys().copied().collect::<RegSet>();
+                if needed.intersects(probe.spoils) {
+                    let spoilt = needed & probe.spoils;
                     return Err((at, format!("a counter spoils {spoilt}, which is needed")));
                 }
                 for &(offset, deeper) in probe.steps {
                     self.check_rows(rows, at.offset(offset), deeper)?;
                 }
-                sum = sum.wrapping_add(weight(self.counter(probe.counter, at)?));
+                let counter = self.counter(probe.counter, at)?;
+                match probe.adds {
+                    None => met.sum = met.sum.wrapping_add(weight(counter)),
+                    Some(register) => match held.remove(&register) {
+                        Some(count) => self.kept.added.push((count, counter, at)),
+                        None => return Err((at, format!("adds {register}, which holds no count"))),
+                    },
+                }
                 at = at.offset(probe.len);
+                continue;
+            }
+            if let Some((len, register)) = shapes::bump(bytes)
+                && let Some(&count) = held.get(&register)
+            {
+                self.walked.probes += 1;
+                self.check_rows(rows, at, 0)?;
+                met.bumped.push((count, at));
+                at = at.offset(len);
+                continue;
+            }
+            if let Some(first) = first
+                && let Some((len, register)) = shapes::clear(bytes)
+                && !self.world.old.elf.bytes_at(first).starts_with(&bytes[..len as usize])
+            {
+                if live.intersects(RegSet::gpr(register)) || held.contains_key(&register) {
+                    return Err((at, format!("clears {register}, which is needed")));
+                }
+                self.check_rows(rows, at, 0)?;
+                held.insert(register, self.kept.begin());
+                at = at.offset(len);
                 continue;
             }
             let insn = self.world.insn(at)?;
@@ -541,7 +744,7 @@ impl Walk<'_, '_> {
                     at = to;
                 }
                 _ if is_dropped(&insn) && !insn.is_landing_mark() => at = insn.next_addr(),
-                _ => return Ok((at, sum)),
+                _ => return Ok((at, met)),
             }
         }
         Err((at, GOES_ROUND.into()))
@@ -585,7 +788,7 @@ impl Walk<'_, '_> {
     }
 
     /// Compares what becomes of an exception from `old`, whose new code ends at `end`.
-    fn check_throw(&mut self, id: BlockId, old: &Insn, end: LinkAddr) -> Step {
+    fn check_throw(&mut self, id: BlockId, old: &Insn, end: LinkAddr, held: &Held) -> Step {
         let damaged = |what: &'static str| (end, what.to_string());
         let (old_at, new_at) = (LinkAddr(old.next_addr().0 - 1), LinkAddr(end.0 - 1));
         let old_frame = self.old_frames.at(old_at).map_err(damaged)?;
@@ -617,7 +820,7 @@ impl Walk<'_, '_> {
                     let arc = &self.measured.flow.arcs[i];
                     arc.kind == ArcKind::LandingPad && arc.to == Node::Block(block)
                 });
-                self.arrive(arc, old.addr(), new, Target::Block(block))
+                self.arrive(arc, old.addr(), new, Target::Block(block), held)
             }
             _ => differs("landed and does not any more, or the other way round"),
         }
@@ -638,6 +841,31 @@ impl Walk<'_, '_> {
             if increments.arcs[i].is_none() && from_walked && !matches!(arc.to, Node::Block(_)) {
                 increments.arcs[i] = Some(0);
             }
+        }
+        for (i, arc) in flow.arcs.iter().enumerate() {
+            if let (Node::Block(from), Some(sum)) = (arc.from, &mut increments.arcs[i])
+                && arc.kind != ArcKind::NoReturn
+            {
+                *sum = sum.wrapping_add(self.tails[from.index()]);
+            }
+        }
+        let mut counters: HashMap<usize, u32> = HashMap::new();
+        for &(count, counter, at) in &self.kept.added {
+            if counters.insert(self.kept.root(count), counter).is_some_and(|known| known != counter) {
+                let what = "what was counted in a register is added to another counter";
+                return self.report(self.function.entry, at, what.to_string());
+            }
+        }
+        for &(spot, count, at) in &self.kept.bumped {
+            let Some(&counter) = counters.get(&self.kept.root(count)) else {
+                let what = "what is counted in a register is never added to a counter";
+                return self.report(self.function.entry, at, what.to_string());
+            };
+            let sum = match spot {
+                Spot::Arc(arc) => &mut increments.arcs[arc],
+                Spot::Block(block) => &mut increments.blocks[block.index()],
+            };
+            *sum = sum.map(|sum| sum.wrapping_add(weight(counter)));
         }
         if let Some(wrong) = counts::check(self.measured, &increments) {
             let (old, what) = match wrong {
