@@ -13,12 +13,14 @@ mod accuracy;
 mod breadth;
 mod compare;
 mod corpus;
+mod exact;
 mod oracle;
 mod process;
 mod relive;
 mod speed;
 mod table;
 mod truth;
+mod workload;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -42,6 +44,8 @@ enum Command {
     AccuracyRun(accuracy::Options),
     /// Every executable and library of this machine: crashes, hangs, and how much is understood
     Breadth(breadth::Options),
+    /// Counts of rewritten corpus programs against callgrind's, block by block
+    Exact(exact::Options),
     /// Time and memory against `objdump -d`
     Speed(speed::Options),
 }
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Command::AccuracyGcc(options) => accuracy::gcc(&options),
         Command::AccuracyRun(options) => accuracy::executed(&options),
         Command::Breadth(options) => breadth::run(&options),
+        Command::Exact(options) => exact::run(&options),
         Command::Speed(options) => speed::run(&options),
     };
     match outcome {
