@@ -260,7 +260,8 @@ impl Report {
         } else if !outcome.same {
             println!("{file}: output or exit status differ");
         }
-        let wrong = outcome.differences.iter().filter(|(_, verdict)| self.verbose || *verdict == Verdict::Wrong);
+        let wrong =
+            outcome.differences.iter().filter(|(_, verdict)| self.verbose || *verdict == Verdict::Wrong);
         for (difference, verdict) in wrong.take(shown) {
             println!("{file}: {}: {difference}", verdict.word());
         }
@@ -278,7 +279,9 @@ impl Report {
         let compared = &outcome.compared;
         let mut row = vec![file.to_owned(), output.to_owned()];
         row.extend([compared.blocks, compared.executed].map(|n| n.to_string()));
-        row.extend([Verdict::Wrong, Verdict::Valgrind, Verdict::Varies].map(|v| outcome.count(v).to_string()));
+        row.extend(
+            [Verdict::Wrong, Verdict::Valgrind, Verdict::Varies].map(|v| outcome.count(v).to_string()),
+        );
         row.extend([compared.only_rep, compared.unmeasured].map(|n| n.to_string()));
         row.push(percent(compared.instructions_measured, compared.instructions));
         row.push(outcome.unbalanced.len().to_string());

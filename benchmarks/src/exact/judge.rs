@@ -17,6 +17,12 @@ pub(crate) struct Difference {
     pub(crate) callgrind: u64,
 }
 
+impl Difference {
+    pub(crate) fn hottest(&self) -> u64 {
+        self.counted.max(self.callgrind)
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { function, block, counted, callgrind, .. } = self;
@@ -115,7 +121,12 @@ mod tests {
         );
         let block = |address, size, count| Block { function: "f".to_owned(), address, size, count };
         let profile = Profile {
-            blocks: vec![block(0x10, 4, Some(2)), block(0x14, 3, Some(2)), block(0x17, 1, Some(3)), block(0x18, 1, None)],
+            blocks: vec![
+                block(0x10, 4, Some(2)),
+                block(0x14, 3, Some(2)),
+                block(0x17, 1, Some(3)),
+                block(0x18, 1, None),
+            ],
             unbalanced: Vec::new(),
         };
         let truth = Counts::from([(0x10, 80), (0x13, 2), (0x14, 9), (0x17, 2)]);

@@ -2,7 +2,7 @@
 //!
 //! 1. They count what the profile says: the program behaves differently under valgrind (speed, layout, precision of
 //!    `long double`).
-//! 2. They count different numbers in two runs: the program varies.
+//! 2. They count different numbers in several runs: the program varies.
 //! 3. Clocks and layout held still (a preloaded clock, `setarch -R`), breakpoints and profile agree.
 //! 4. Too hot for breakpoints: two profiles of the rewritten program differ, so it varies.
 //!
@@ -19,12 +19,33 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Breakpoints take 10 µs each.
-const HOT: u64 = 200_000;
-const HOT_TOGETHER: u64 = 3_000_000;
+/// So many breakpoints of one run are borne: each takes 20 µs. Cold blocks come first.
+const HOT_TOGETHER: u64 = 300_000;
+
+/// Native runs with breakpoints, each in a new random layout: lua's string cache goes by addresses modulo 53 and showed
+/// the same counts in two runs of three.
+const ROUNDS: usize = 8;
 
 /// How often blocks ran, by address.
 type Hits = BTreeMap<u64, u64>;
+
+type Verdicted = (Difference, Verdict);
+
+/// Gives those still open that have this proof their verdict.
+fn settle(all: &mut [Verdicted], verdict: Verdict, proof: impl Fn(&Difference) -> bool) {
+    for (difference, own) in all.iter_mut() {
+        if *own == Verdict::Wrong && proof(difference) {
+            *own = verdict;
+        }
+    }
+}
+
+fn still_open(all: &[Verdicted]) -> BTreeSet<u64> {
+    all.iter()
+        .filter(|(_, verdict)| *verdict == Verdict::Wrong)
+        .map(|(difference, _)| difference.address)
+        .collect()
+}
 
 pub(crate) struct Natively {
     hits: PathBuf,
@@ -57,39 +78,48 @@ impl Natively {
         if differences.is_empty() {
             return Ok(Vec::new());
         }
+        let mut coldest_first: Vec<&Difference> = differences.iter().collect();
+        coldest_first.sort_by_key(|difference| difference.hottest());
         let mut together = 0;
         let mut places = BTreeSet::new();
-        for difference in &differences {
-            let most = difference.counted.max(difference.callgrind);
-            if most <= HOT && together + most <= HOT_TOGETHER {
-                together += most;
+        for difference in coldest_first {
+            together += difference.hottest();
+            if together <= HOT_TOGETHER {
                 places.insert(difference.address);
             }
         }
-        let [first, second] = [(); 2].map(|()| self.count(workload, native, &places, ""));
-        let (first, second) = (first?, second?);
-        let steady = self.clock.as_os_str();
-        let setarch = "setarch -R";
-        let still = self.count(workload, native, &places, &format!("env LD_PRELOAD={}", self.clock.display()));
-        let still = still?;
-        let counted_still = again(&[("LD_PRELOAD", steady), ("RUNNER", setarch.as_ref())])?;
-        let profiles = [again(&[])?, again(&[])?];
-        let verdict = |difference: &Difference| {
-            let at = difference.address;
-            if !places.contains(&at) {
-                let [a, b] = profiles.each_ref().map(|profile| profile.get(&difference.block));
-                return if a == b { Verdict::Wrong } else { Verdict::Varies };
+        let (mut cold, hot): (Vec<Verdicted>, Vec<Verdicted>) = differences
+            .into_iter()
+            .map(|difference| (difference, Verdict::Wrong))
+            .partition(|(difference, _)| places.contains(&difference.address));
+        // each step only if the ones before left something open
+        let open = |all: &[Verdicted]| all.iter().any(|(_, verdict)| *verdict == Verdict::Wrong);
+        let mut before: Option<Hits> = None;
+        for _ in 0..ROUNDS {
+            if !open(&cold) {
+                break;
             }
-            let counts = [&first, &second].map(|hits| hits.get(&at).copied().unwrap_or(0));
-            if counts.contains(&difference.counted) {
-                Verdict::Valgrind
-            } else if counts[0] != counts[1] || still.get(&at) == counted_still.get(&difference.block) {
-                Verdict::Varies
-            } else {
-                Verdict::Wrong
+            let hits = self.count(workload, native, &still_open(&cold), "")?;
+            settle(&mut cold, Verdict::Valgrind, |d| hits.get(&d.address) == Some(&d.counted));
+            if let Some(before) = &before {
+                settle(&mut cold, Verdict::Varies, |d| before.get(&d.address) != hits.get(&d.address));
             }
-        };
-        Ok(differences.into_iter().map(|difference| (difference.clone(), verdict(&difference))).collect())
+            before = Some(hits);
+        }
+        if open(&cold) {
+            let runner = format!("setarch -R env LD_PRELOAD={}", self.clock.display());
+            let still = self.count(workload, native, &still_open(&cold), &runner)?;
+            let counted = again(&[("RUNNER", runner.as_ref())])?;
+            settle(&mut cold, Verdict::Varies, |d| still.get(&d.address) == counted.get(&d.block));
+        }
+        cold.extend(hot);
+        if open(&cold) {
+            let (first, second) = (again(&[])?, again(&[])?);
+            settle(&mut cold, Verdict::Varies, |d| {
+                !places.contains(&d.address) && first.get(&d.block) != second.get(&d.block)
+            });
+        }
+        Ok(cold)
     }
 
     fn count(&self, workload: &Workload, native: &Path, places: &BTreeSet<u64>, with: &str) -> Result<Hits> {
@@ -100,8 +130,7 @@ impl Natively {
             writeln!(text, "{place:x}")?;
         }
         std::fs::write(&addresses, text)?;
-        let layout = if with.is_empty() { "" } else { "setarch -R" };
-        let runner = format!("{layout} {with} {} {} {}", self.hits.display(), out.display(), addresses.display());
+        let runner = format!("{with} {} {} {}", self.hits.display(), out.display(), addresses.display());
         workload.run(native, &[("RUNNER", runner.as_ref())])?;
         let mut hits = Hits::new();
         for line in std::fs::read_to_string(&out).context("no breakpoint counts")?.lines() {

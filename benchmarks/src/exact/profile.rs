@@ -36,10 +36,7 @@ impl Profile {
     /// Only the counts of blocks.
     pub(crate) fn counts(relive: &Path, profile: &Path) -> Result<BTreeMap<u64, u64>> {
         let text = output_of(Command::new(relive).arg("dump").arg(profile).arg("--blocks"))?;
-        Ok(parse_blocks(&text)?
-            .into_iter()
-            .filter_map(|block| Some((block.address, block.count?)))
-            .collect())
+        Ok(parse_blocks(&text)?.into_iter().filter_map(|block| Some((block.address, block.count?))).collect())
     }
 }
 
@@ -120,16 +117,21 @@ fn complaints(report: &str) -> Result<Vec<String>> {
 mod tests {
     use super::*;
 
-    const BLOCKS: &str = "module\tfunction\taddress\tsize\tcount\nm\tf\t0x10\t4\t3\nm\tf\t0x14\t2\t1\nm\tg\t0x20\t2\t-\n";
+    const BLOCKS: &str =
+        "module\tfunction\taddress\tsize\tcount\nm\tf\t0x10\t4\t3\nm\tf\t0x14\t2\t1\nm\tg\t0x20\t2\t-\n";
 
     #[test]
     fn flow() {
         let blocks = parse_blocks(BLOCKS).unwrap();
         assert_eq!(blocks[2].count, None);
         let edges = |lines: &str| format!("module\tfunction\tfrom\tto\tcount\n{lines}");
-        let clean = edges("m\tf\toutside\t0x10\t1\nm\tf\t0x10\t0x10\t2\nm\tf\t0x10\t0x14\t1\nm\tf\t0x14\toutside\t1\n");
+        let clean = edges(
+            "m\tf\toutside\t0x10\t1\nm\tf\t0x10\t0x10\t2\nm\tf\t0x10\t0x14\t1\nm\tf\t0x14\toutside\t1\n",
+        );
         assert_eq!(balance(&blocks, &clean).unwrap(), Vec::<String>::new());
-        let leak = edges("m\tf\toutside\t0x10\t1\nm\tf\t0x10\t0x10\t2\nm\tf\t0x10\t0x14\t0\nm\tf\t0x14\toutside\t1\n");
+        let leak = edges(
+            "m\tf\toutside\t0x10\t1\nm\tf\t0x10\t0x10\t2\nm\tf\t0x10\t0x14\t0\nm\tf\t0x14\toutside\t1\n",
+        );
         assert_eq!(
             balance(&blocks, &leak).unwrap(),
             ["f 0x10: entered 3, left 2", "f 0x14: entered 0, left 1", "f 0x14: count 1, entered 0"]
