@@ -1,7 +1,7 @@
 //! Counts of rewritten programs against callgrind's: every block of every measured function, exactly.
 //!
-//! Where the two differ, a third counter that shares no code with either decides: breakpoints set in the program as it
-//! was built, while it runs natively (`corpus/drivers/hits.c`).
+//! Where the two differ, further witnesses decide whether the program itself does something else under valgrind or from
+//! run to run (`natively`).
 
 mod judge;
 mod natively;

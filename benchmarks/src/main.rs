@@ -1,4 +1,4 @@
-//! Measures how right and how fast `relive inspect` is.
+//! Measures how right and how fast relive is.
 //!
 //! Nothing here links any crate of relive: the truth comes from compilers, `llvm-objdump`, `llvm-readobj` and
 //! valgrind (`oracle`, `truth`), the answer from the text that the `relive` binary prints (`relive`), and `compare`
@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 #[derive(Parser)]
 #[command(
-    about = "Measures how right and how fast `relive inspect` is, against truth that shares no code with it"
+    about = "Measures how right and how fast relive is, against truth that shares no code with it"
 )]
 struct Arguments {
     #[command(subcommand)]

@@ -9,7 +9,7 @@ LOOP one(unsigned long n) { __asm__ volatile("1: loop 1b" : "+c"(n)); return n; 
 LOOP two(unsigned long n) { do KEEP(n); while (--n); return n; } /* sub, jne */
 LOOP three(unsigned long n) { unsigned long s = 0; do { s += n; KEEP(s); } while (--n); return s; } /* add, sub, jne */
 LOOP four(unsigned long n) { unsigned long s = 0; for (n /= 512; n; n--) for (unsigned long *p = words; p != words + 512; p++) { s += *p; KEEP(s); } return s; } /* add, add, cmp, jne */
-LOOP chase(unsigned long n) { struct list *p = ring; for (n /= 512; n; n--) do p = p->next; while (p != ring); return p == ring; } /* mov, cmp, jne */
+LOOP chase(unsigned long n) { struct list *p = ring; for (n /= 512; n; n--) do { p = p->next; KEEP(p); } while (p != ring); return p == ring; } /* mov, cmp, jne */
 LOOP scan(unsigned long n) { unsigned long s = 0; for (n /= 4096; n; n--) { unsigned char *p = bytes; KEEP(p); while (*p) { p++; KEEP(p); } s += p - bytes; } return s; }
 LOOP branch(unsigned long n) { unsigned long a = 0, b = 0; do { if (n & 3) { a++; KEEP(a); } else { b++; KEEP(b); } } while (--n); return a ^ b; }
 __attribute__((noinline)) unsigned long leaf(unsigned long x) { KEEP(x); return x; }

@@ -35,7 +35,7 @@ impl fmt::Display for Difference {
 pub(crate) enum Verdict {
     /// The profile is wrong, or nothing proves it right.
     Wrong,
-    /// Breakpoints in the program as built, run natively, count what the profile says.
+    /// The program itself does something else under valgrind; counted there, or by breakpoints here, it is right.
     Valgrind,
     /// The program as built does not do the same in every run.
     Varies,
