@@ -1,14 +1,15 @@
 //! Counts of rewritten programs against callgrind's: every block of every measured function, exactly.
 //!
 //! Where the two differ, further witnesses decide whether the program itself does something else under valgrind or from
-//! run to run (`natively`).
+//! run to run (`witnesses`).
 
 mod judge;
-mod natively;
 mod profile;
 mod truth;
+mod witnesses;
 
 use crate::corpus::{self, Build};
+use crate::oracle::callgrind::Counts;
 use crate::oracle::listing::Listing;
 use crate::oracle::symbols::Symbols;
 use crate::process::output_of;
@@ -16,13 +17,13 @@ use crate::table::{Table, percent};
 use crate::workload::{Ran, Workload};
 use anyhow::{Context, Result};
 use judge::{Compared, Difference, Verdict};
-use natively::Natively;
 use profile::Profile;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use truth::Truths;
+use witnesses::Witnesses;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -32,7 +33,7 @@ pub(crate) struct Options {
     /// What benchmarks/corpus/build.sh made
     #[arg(long, env = "CORPUS_DIR", default_value = "target/corpus")]
     corpus: PathBuf,
-    /// Keep callgrind's counts here, and use those of the same file and workload
+    /// Keep callgrind's counts here, and use those of the same file and workload; the programs run here too
     #[arg(long)]
     cache: Option<PathBuf>,
     /// Programs, configurations or both: lua, clang-O2, lua/clang-O2 [default: all]
@@ -54,11 +55,19 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     wanted.extend(corpus::table("counting.tsv")?.into_iter().filter(is_static));
     let builds = corpus::existing(&corpus, wanted, &options.only)?;
     let scratch = tempfile::tempdir()?;
+    let root = match &options.cache {
+        Some(folder) => {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            folder.canonicalize()?
+        }
+        None => scratch.path().to_owned(),
+    };
     let context = Run {
         relive: &relive,
         corpus: &corpus,
-        natively: Natively::compile(scratch.path())?,
-        truths: Truths::new(options.cache.as_deref())?,
+        root: &root,
+        witnesses: Witnesses::compile(scratch.path())?,
+        truths: Truths::new(options.cache.is_some().then(|| root.clone())),
     };
     let mut report = Report::new(options.verbose);
     for build in &builds {
@@ -88,7 +97,9 @@ struct Outcome {
 struct Run<'a> {
     relive: &'a Path,
     corpus: &'a Path,
-    natively: Natively,
+    /// The programs run below this folder.
+    root: &'a Path,
+    witnesses: Witnesses,
     truths: Truths,
 }
 
@@ -102,30 +113,16 @@ impl Run<'_> {
         let workload = Workload::of(&build.program, self.corpus);
         let judged = if is_static(build) { Some(self.own_code(build)?) } else { None };
         let listing = Listing::of(&stripped)?;
-        let truth = self.truths.of(build, &workload, &stripped)?;
+        let stage = Stage::new(self.root, &build.program)?;
+        let truth = self.truths.of(build, &workload, &stripped, &stage)?;
         let mut outcomes = Vec::new();
         for (copy, file) in [("", &named), ("stripped", &stripped)] {
-            let place = Place::new(&build.program)?;
-            let native = place.copy(file, "as-built")?;
-            let natively = workload.run(&native, &[])?;
-            let outcome = match self.counted(&workload, file, &place, "edges", &[])? {
-                Err(failure) => Outcome::failed(failure),
-                Ok((counted, profile)) => {
-                    let profile = Profile::read(self.relive, &profile)?;
-                    let mut same = counted == natively;
-                    if !same {
-                        // a program that does not even repeat itself cannot be held to it
-                        same = workload.run(&native, &[])? != natively && counted.status == natively.status;
-                    }
-                    let (compared, differences) = judge::compare(&profile, &truth, &listing, judged.as_ref());
-                    let again = |environment: &[(&str, &OsStr)]| -> Result<_> {
-                        let (_, profile) = self
-                            .counted(&workload, file, &place, "edges", environment)?
-                            .map_err(anyhow::Error::msg)?;
-                        Profile::counts(self.relive, &profile)
-                    };
-                    let differences = self.natively.decide(differences, &workload, &native, &again)?;
-                    Outcome { failure: None, same, compared, differences, unbalanced: profile.unbalanced }
+            let outcome = match self.rewritten(file, &stage) {
+                Err(error) => Outcome::failed(format!("{error:#}")),
+                Ok(rewritten) => {
+                    let pair =
+                        Pair { run: self, workload: &workload, stage: &stage, file, rewritten: &rewritten };
+                    pair.judge(&truth, &listing, judged.as_ref())?
                 }
             };
             outcomes.push((copy, outcome));
@@ -133,37 +130,10 @@ impl Run<'_> {
         Ok(outcomes)
     }
 
-    /// Rewrites and runs: what it wrote, and the profile.
-    fn counted(
-        &self,
-        workload: &Workload,
-        file: &Path,
-        place: &Place,
-        mode: &str,
-        environment: &[(&str, &OsStr)],
-    ) -> Result<Result<(Ran, PathBuf), String>> {
-        let binary = place.path("counted_")?;
-        let rewritten = output_of(
-            Command::new(self.relive)
-                .args(["instrument", "--trap", "--mode", mode])
-                .arg(file)
-                .arg("-o")
-                .arg(&binary),
-        );
-        if let Err(error) = rewritten {
-            return Ok(Err(format!("{error:#}")));
-        }
-        let profile = place.folder.path().join("profile.rprof");
-        if profile.exists() {
-            std::fs::remove_file(&profile)?;
-        }
-        let mut all = vec![("RELIVE_PROFILE", profile.as_os_str())];
-        all.extend(environment);
-        let ran = workload.run(&binary, &all)?;
-        if !profile.exists() {
-            return Ok(Err(format!("no profile: {}", String::from_utf8_lossy(&ran.stderr).trim())));
-        }
-        Ok(Ok((ran, profile)))
+    fn rewritten(&self, file: &Path, stage: &Stage) -> Result<PathBuf> {
+        let out = stage.folder.join("rewritten");
+        output_of(Command::new(self.relive).args(["instrument", "--trap"]).arg(file).arg("-o").arg(&out))?;
+        Ok(out)
     }
 
     /// The functions of a statically linked program that are its own: those that the dynamically linked build defines
@@ -181,28 +151,75 @@ impl Run<'_> {
     }
 }
 
-/// Folders whose names have the same length, so that every run sees the same layout of its arguments; the file has
-/// the name of the program, which some programs look at.
-struct Place {
-    folder: tempfile::TempDir,
-    name: String,
+/// A program as built, and rewritten.
+struct Pair<'a> {
+    run: &'a Run<'a>,
+    workload: &'a Workload,
+    stage: &'a Stage,
+    file: &'a Path,
+    rewritten: &'a Path,
 }
 
-impl Place {
-    fn new(program: &str) -> Result<Self> {
-        Ok(Self { folder: tempfile::tempdir()?, name: program.to_owned() })
+impl Pair<'_> {
+    fn judge(&self, truth: &Counts, listing: &Listing, judged: Option<&BTreeSet<u64>>) -> Result<Outcome> {
+        let natively = self.native(&[])?;
+        let (counted, profile) = self.counted(&[])?;
+        if !profile.exists() {
+            return Ok(Outcome::failed(format!(
+                "no profile: {}",
+                String::from_utf8_lossy(&counted.stderr).trim()
+            )));
+        }
+        let profile = Profile::read(self.run.relive, &profile)?;
+        // a program that does not even repeat itself cannot be held to it
+        let same = counted == natively || counted.status == natively.status && self.native(&[])? != natively;
+        let (compared, differences) = judge::compare(&profile, truth, listing, judged);
+        let differences = self.run.witnesses.decide(differences, self)?;
+        Ok(Outcome { failure: None, same, compared, differences, unbalanced: profile.unbalanced })
     }
 
-    fn path(&self, kind: &str) -> Result<PathBuf> {
-        let folder = self.folder.path().join(kind);
-        std::fs::create_dir_all(&folder)?;
-        Ok(folder.join(&self.name))
+    fn native(&self, environment: &[(&str, &OsStr)]) -> Result<Ran> {
+        self.workload.run(&self.stage.put(self.file)?, environment)
     }
 
-    fn copy(&self, file: &Path, kind: &str) -> Result<PathBuf> {
-        let path = self.path(kind)?;
-        std::fs::copy(file, &path)?;
-        Ok(path)
+    /// What the rewritten program wrote, and its profile.
+    fn counted(&self, environment: &[(&str, &OsStr)]) -> Result<(Ran, PathBuf)> {
+        let profile = self.stage.folder.join("profile.rprof");
+        if profile.exists() {
+            std::fs::remove_file(&profile)?;
+        }
+        let mut all = vec![("RELIVE_PROFILE", profile.as_os_str())];
+        all.extend(environment);
+        Ok((self.workload.run(&self.stage.put(self.rewritten)?, &all)?, profile))
+    }
+
+    /// The counts of another run of the rewritten program.
+    fn counts(&self, environment: &[(&str, &OsStr)]) -> Result<BTreeMap<u64, u64>> {
+        let (_, profile) = self.counted(environment)?;
+        Profile::counts(self.run.relive, &profile)
+    }
+}
+
+/// Where every variant of a program runs, under the very same path: programs look at their name, and hash it.
+pub(crate) struct Stage {
+    folder: PathBuf,
+    path: PathBuf,
+}
+
+impl Stage {
+    fn new(root: &Path, program: &str) -> Result<Self> {
+        let folder = root.join("stage");
+        std::fs::create_dir_all(folder.join("bin"))?;
+        Ok(Self { path: folder.join("bin").join(program), folder })
+    }
+
+    /// The path, with this file in it now.
+    fn put(&self, file: &Path) -> Result<PathBuf> {
+        if self.path.exists() {
+            std::fs::remove_file(&self.path)?;
+        }
+        std::fs::copy(file, &self.path).with_context(|| format!("cannot copy {}", file.display()))?;
+        Ok(self.path.clone())
     }
 }
 

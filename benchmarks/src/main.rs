@@ -28,9 +28,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(
-    about = "Measures how right and how fast relive is, against truth that shares no code with it"
-)]
+#[command(about = "Measures how right and how fast relive is, against truth that shares no code with it")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -1,5 +1,6 @@
 //! Callgrind's counts of a build, kept between runs: they take minutes.
 
+use super::Stage;
 use crate::corpus::Build;
 use crate::oracle::callgrind::{self, Counts};
 use crate::workload::Workload;
@@ -13,25 +14,28 @@ pub(crate) struct Truths {
 }
 
 impl Truths {
-    pub(crate) fn new(cache: Option<&Path>) -> Result<Self> {
-        if let Some(folder) = cache {
-            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        }
-        Ok(Self { cache: cache.map(Path::to_owned) })
+    pub(crate) fn new(cache: Option<PathBuf>) -> Self {
+        Self { cache }
     }
 
     /// Takes the stripped copy: valgrind cannot read clang's DWARF 5.
-    pub(crate) fn of(&self, build: &Build, workload: &Workload, stripped: &Path) -> Result<Counts> {
+    pub(crate) fn of(
+        &self,
+        build: &Build,
+        workload: &Workload,
+        stripped: &Path,
+        stage: &Stage,
+    ) -> Result<Counts> {
+        let binary = stage.put(stripped)?;
         let mut hash = DefaultHasher::new();
         std::fs::read(stripped)?.hash(&mut hash);
         std::fs::read(build.workload())?.hash(&mut hash);
+        binary.hash(&mut hash);
         let name = format!("{}-{:016x}.counts", build.name().replace('/', "-"), hash.finish());
         let kept = self.cache.as_ref().map(|folder| folder.join(name));
         if let Some(text) = kept.as_ref().and_then(|path| std::fs::read_to_string(path).ok()) {
             return parse(&text);
         }
-        let place = super::Place::new(&build.program)?;
-        let binary = place.copy(stripped, "valgrind")?;
         let (ran, counts) = callgrind::count(workload, &binary)?;
         ensure!(!counts.is_empty(), "callgrind counted nothing: {}", String::from_utf8_lossy(&ran.stderr));
         ensure!(ran.status == Some(0), "the workload failed under callgrind: {:?}", ran.status);

@@ -10,13 +10,12 @@
 //!
 //! Otherwise the profile is wrong.
 
+use super::Pair;
 use super::judge::{Difference, Verdict};
 use crate::corpus;
 use crate::process::output_of;
-use crate::workload::Workload;
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +30,7 @@ const ROUNDS: usize = 6;
 /// How often blocks ran, by address.
 type Hits = BTreeMap<u64, u64>;
 
-type Verdicted = (Difference, Verdict);
+pub(crate) type Verdicted = (Difference, Verdict);
 
 /// Gives those still open that have this proof their verdict.
 fn settle(all: &mut [Verdicted], verdict: Verdict, proof: impl Fn(&Difference) -> bool) {
@@ -49,12 +48,12 @@ fn still_open(all: &[Verdicted]) -> BTreeSet<u64> {
         .collect()
 }
 
-pub(crate) struct Natively {
+pub(crate) struct Witnesses {
     hits: PathBuf,
     clock: PathBuf,
 }
 
-impl Natively {
+impl Witnesses {
     pub(crate) fn compile(folder: &Path) -> Result<Self> {
         let drivers = corpus::scripts().join("drivers");
         let (hits, clock) = (folder.join("hits"), folder.join("steady_clock.so"));
@@ -69,20 +68,13 @@ impl Natively {
         Ok(Self { hits, clock })
     }
 
-    /// `again` runs the rewritten program once more, with more environment, and returns its counts.
-    pub(crate) fn decide(
-        &self,
-        differences: Vec<Difference>,
-        workload: &Workload,
-        native: &Path,
-        again: &dyn Fn(&[(&str, &OsStr)]) -> Result<Hits>,
-    ) -> Result<Vec<(Difference, Verdict)>> {
+    pub(crate) fn decide(&self, differences: Vec<Difference>, pair: &Pair) -> Result<Vec<Verdicted>> {
         if differences.is_empty() {
             return Ok(Vec::new());
         }
         let mut all: Vec<Verdicted> =
             differences.into_iter().map(|difference| (difference, Verdict::Wrong)).collect();
-        let emulated = again(&[("RUNNER", "valgrind -q --tool=none".as_ref())])?;
+        let emulated = pair.counts(&[("RUNNER", "valgrind -q --tool=none".as_ref())])?;
         settle(&mut all, Verdict::Valgrind, |d| emulated.get(&d.block) == Some(&d.callgrind));
         let mut coldest_first: Vec<&Difference> = all
             .iter()
@@ -107,7 +99,7 @@ impl Natively {
             if !open(&cold) {
                 break;
             }
-            let hits = self.count(workload, native, &still_open(&cold), "")?;
+            let hits = self.count(pair, &still_open(&cold), "")?;
             settle(&mut cold, Verdict::Valgrind, |d| hits.get(&d.address) == Some(&d.counted));
             if let Some(before) = &before {
                 settle(&mut cold, Verdict::Varies, |d| before.get(&d.address) != hits.get(&d.address));
@@ -116,8 +108,8 @@ impl Natively {
         }
         if open(&cold) {
             let runner = format!("setarch -R env LD_PRELOAD={}", self.clock.display());
-            let still = self.count(workload, native, &still_open(&cold), &runner)?;
-            let counted = again(&[("RUNNER", runner.as_ref())])?;
+            let still = self.count(pair, &still_open(&cold), &runner)?;
+            let counted = pair.counts(&[("RUNNER", runner.as_ref())])?;
             settle(&mut cold, Verdict::Varies, |d| still.get(&d.address) == counted.get(&d.block));
         }
         cold.extend(hot);
@@ -126,7 +118,7 @@ impl Natively {
             if !cold.iter().any(|(d, verdict)| *verdict == Verdict::Wrong && !places.contains(&d.address)) {
                 break;
             }
-            let profile = again(&[])?;
+            let profile = pair.counts(&[])?;
             if let Some(before) = &before {
                 settle(&mut cold, Verdict::Varies, |d| {
                     !places.contains(&d.address) && before.get(&d.block) != profile.get(&d.block)
@@ -137,7 +129,7 @@ impl Natively {
         Ok(cold)
     }
 
-    fn count(&self, workload: &Workload, native: &Path, places: &BTreeSet<u64>, with: &str) -> Result<Hits> {
+    fn count(&self, pair: &Pair, places: &BTreeSet<u64>, with: &str) -> Result<Hits> {
         let folder = tempfile::tempdir()?;
         let (addresses, out) = (folder.path().join("addresses"), folder.path().join("hits"));
         let mut text = String::new();
@@ -146,7 +138,7 @@ impl Natively {
         }
         std::fs::write(&addresses, text)?;
         let runner = format!("{with} {} {} {}", self.hits.display(), out.display(), addresses.display());
-        workload.run(native, &[("RUNNER", runner.as_ref())])?;
+        pair.native(&[("RUNNER", runner.as_ref())])?;
         let mut hits = Hits::new();
         for line in std::fs::read_to_string(&out).context("no breakpoint counts")?.lines() {
             let (address, count) = line.split_once(' ').with_context(|| format!("bad line {line:?}"))?;
