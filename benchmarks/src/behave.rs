@@ -109,7 +109,11 @@ fn behave_all(files: &[PathBuf], sandbox: &Sandbox, options: &Options) -> Result
             if behaved.outcome.is_violation() {
                 eprintln!("{}: {}: {}", file.display(), behaved.outcome.word(), behaved.detail);
             }
-            done.lock().expect("no worker panics").push(behaved);
+            let mut done = done.lock().expect("no worker panics");
+            done.push(behaved);
+            if done.len() % 100 == 0 {
+                eprintln!("{} of {} programs", done.len(), files.len());
+            }
         }
         Ok(())
     };

@@ -10,6 +10,8 @@ use std::process::Command;
 pub(crate) enum Column {
     Native,
     Edges,
+    /// Without the targets of indirect calls.
+    NoCalls,
     Blocks,
     Coverage,
     ProfileGenerate,
@@ -20,9 +22,10 @@ pub(crate) enum Column {
 }
 
 impl Column {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Native,
         Self::Edges,
+        Self::NoCalls,
         Self::Blocks,
         Self::Coverage,
         Self::ProfileGenerate,
@@ -36,6 +39,7 @@ impl Column {
         match self {
             Self::Native => "native",
             Self::Edges => "relive edges",
+            Self::NoCalls => "edges, --calls off",
             Self::Blocks => "relive blocks",
             Self::Coverage => "gcc --coverage",
             Self::ProfileGenerate => "gcc -fprofile-generate",
@@ -60,7 +64,7 @@ impl Column {
     /// The configuration whose build it is, or is made from. `native` is that of the subject.
     pub(crate) fn configuration(self, native: &str) -> &str {
         match self {
-            Self::Native | Self::Edges | Self::Blocks => native,
+            Self::Native | Self::Edges | Self::NoCalls | Self::Blocks => native,
             Self::Coverage => "gcc-O2-coverage",
             Self::ProfileGenerate => "gcc-O2-pgo",
             Self::ClangNative => "clang-O2",
@@ -70,7 +74,7 @@ impl Column {
     }
 
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Self::Edges | Self::Blocks)
+        matches!(self, Self::Edges | Self::NoCalls | Self::Blocks)
     }
 }
 
@@ -94,11 +98,12 @@ pub(crate) fn prepare(subject: &Subject, tools: &Tools, folder: &Path) -> Result
         std::fs::create_dir(&place)?;
         let out = place.join(&subject.file_name);
         let made = match column {
-            Column::Edges | Column::Blocks => {
-                let mode = if column == Column::Edges { "edges" } else { "blocks" };
+            Column::Edges | Column::NoCalls | Column::Blocks => {
+                let mode = if column == Column::Blocks { "blocks" } else { "edges" };
+                let calls = if column == Column::NoCalls { "off" } else { "on" };
                 output_of(
                     Command::new(&tools.relive)
-                        .args(["instrument", "--mode", mode])
+                        .args(["instrument", "--mode", mode, "--calls", calls])
                         .arg(&built)
                         .arg("-o")
                         .arg(&out),
