@@ -53,11 +53,9 @@ impl Column {
     /// What it is compared to.
     pub(crate) fn base(self) -> Self {
         match self {
-            Self::Native | Self::Edges | Self::Blocks | Self::Coverage | Self::ProfileGenerate => {
-                Self::Native
-            }
             Self::ClangNative | Self::ClangInstr => Self::ClangNative,
             Self::RelocsNative | Self::Bolt => Self::RelocsNative,
+            _ => Self::Native,
         }
     }
 
