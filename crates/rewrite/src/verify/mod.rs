@@ -101,16 +101,19 @@ pub fn verify<'d>(
         }
     }
     let section = |name: &str| new.elf.section(name).map(|s| s.range);
+    let sections = new.elf.sections.iter().filter(|s| s.name.starts_with(".relive.runtime"));
+    let runtime_at = sections.map(|s| s.range.start).min();
     let (Some(code), Some(runtime_at), Some(area)) =
-        (section(".relive.text"), section(".relive.runtime"), section(".relive.counters"))
+        (section(".relive.text"), runtime_at, section(".relive.counters"))
     else {
         report.findings.push(complaint(LinkAddr(0), "a section of relive is missing".into()));
         return Ok(report);
     };
     let runtime = crate::runtime::Runtime::parse(runtime).ok();
+    let first = runtime.as_ref().and_then(|r| r.segments.iter().map(|s| s.0).min()).unwrap_or(0);
     let routine = |name| {
         let at = runtime.as_ref().and_then(|r| r.symbol(name)).unwrap_or_default();
-        runtime_at.start.offset(at.0)
+        LinkAddr(runtime_at.0.wrapping_sub(first).wrapping_add(at.0))
     };
     let mut symbols: Vec<_> = new
         .symbols

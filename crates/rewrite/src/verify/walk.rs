@@ -430,10 +430,13 @@ impl Walk<'_, '_> {
                 return Err((at, "a copied jump table is cut short".into()));
             };
             let to = LinkAddr(copy.0.wrapping_add(i64::from(i32::from_le_bytes(distance)) as u64));
-            if !self.world.code.contains(to) {
-                return Err((at, format!("a copied jump table leads to {to}")));
-            }
-            return Ok(Some(to));
+            // Compilers fill entries that cannot be chosen with whatever lies behind the function.
+            let no_block = self.cfg.block_holding(to).is_none();
+            return match table.targets.get(i as usize) {
+                _ if self.world.code.contains(to) => Ok(Some(to)),
+                Some(&target) if target == to && no_block => Ok(None),
+                _ => Err((at, format!("a copied jump table leads to {to}"))),
+            };
         }
         if table.entry_size == 8 && table.table.0 != 0 {
             let at = table.table.offset(8 * i);
@@ -578,7 +581,7 @@ impl Walk<'_, '_> {
         let arrival = self.pass(to, &mut passed);
         let live = match arrival {
             Arrival::Block(id) => self.liveness.live_in(id),
-            Arrival::Outside(_) => RegSet::ALL,
+            Arrival::Outside(_) => self.live_at_leaving(*passed.last().unwrap_or(&from)),
             Arrival::Nowhere => RegSet::EMPTY,
         };
         let target = match arrival {
@@ -644,6 +647,17 @@ impl Walk<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// What is live where the block whose last instruction is at `last` leaves the function.
+    fn live_at_leaving(&self, last: LinkAddr) -> RegSet {
+        match self.cfg.block_holding(last) {
+            // There is no other way.
+            Some(id) if matches!(self.cfg.block(id).end, End::Jump | End::FallThrough) => {
+                self.liveness.live_out(id)
+            }
+            _ => RegSet::ALL,
+        }
     }
 
     /// Follows `to` through blocks of which nothing need be in the new code.
