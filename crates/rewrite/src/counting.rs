@@ -34,6 +34,15 @@ impl Way {
         }
     }
 
+    /// The cheapest way to add a register: unlike `inc`, `add` changes the carry too.
+    #[must_use]
+    pub fn best_to_add(live: RegSet) -> Self {
+        match live.intersects(RegSet::ARITHMETIC_FLAGS) {
+            true => Self::best(live | RegSet::ARITHMETIC_FLAGS),
+            false => Self::Inc,
+        }
+    }
+
     /// How dear it is, for comparison.
     #[must_use]
     pub fn price(self) -> u8 {
@@ -196,6 +205,7 @@ mod tests {
     #[test]
     fn flags_and_registers_decide() {
         assert_eq!(Way::best(RegSet::flag(Flag::Cf)), Way::Inc);
+        assert_eq!(Way::best_to_add(RegSet::flag(Flag::Cf)), Way::Through(Gpr::RAX));
         assert_eq!(Way::best(RegSet::flag(Flag::Zf)), Way::Through(Gpr::RAX));
         assert_eq!(Way::best(RegSet::ALL), Way::Spill);
     }
