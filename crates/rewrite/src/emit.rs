@@ -331,7 +331,7 @@ impl<'a> Emitter<'a> {
         let mut live = live;
         for task in tasks {
             if let Task::Step(Step::Add(_, register) | Step::Clear(register)) = task {
-                live = live | RegSet::gpr(*register);
+                live |= RegSet::gpr(*register);
             }
         }
         // A way may lead out of one loop and into another that keeps a counter in the same register.

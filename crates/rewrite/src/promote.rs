@@ -168,7 +168,7 @@ fn comes_to_an_end<S: CodeSource + ?Sized>(
     for &block in inside {
         for insn in cfg.block(block).insns(source).filter(|insn| !insn.touches_memory()) {
             let effects = reader.effects(&insn);
-            stepping = stepping | (effects.reads & effects.writes & RegSet::GPRS);
+            stepping |= effects.reads & effects.writes & RegSet::GPRS;
         }
     }
     ways_out.iter().filter(|&&i| flow.arcs[i].kind != ArcKind::NoReturn).any(|&i| {
