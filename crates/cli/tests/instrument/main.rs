@@ -4,5 +4,8 @@
 //! What they should count is known from an oracle that shares nothing with the rewriter: the source, which
 //! prints what it expects (`programs/expect.h`), or a run one instruction at a time.
 
+mod behaviour;
+mod files;
 mod kit;
+mod processes;
 mod steps;

@@ -77,7 +77,7 @@ KEEP unsigned through(unsigned i, unsigned n) { return table[i & 3](n); }
 int main(int argc, char **argv) {
     unsigned sum = fibonacci(9);
     for (unsigned i = 0; i < 30; i++) sum += classify(i % 11);
-    static const uint8_t code[] = {0, 1, 0, 9, 2, 3, 4, 4, 1, 5};
+    static const uint8_t code[] = {0, 1, 0, 9, 3, 4, 4, 2, 1, 1, 5};
     sum += interpret(code);
     unsigned values[40];
     for (unsigned i = 0; i < 40; i++) values[i] = i * 7919 % 101;

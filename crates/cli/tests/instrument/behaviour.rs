@@ -1,0 +1,173 @@
+//! Ways out of functions and programs: exceptions, panics, jumps, signals, exits.
+
+use crate::kit::{Lab, available};
+
+#[test]
+fn exceptions() {
+    for how in [
+        "g++ -O0 -std=c++14",
+        "g++ -O2 -std=c++14",
+        "g++ -O3 -std=c++17 -no-pie -fno-pie",
+        "g++ -Os -s -std=c++17 -Wl,--export-dynamic",
+        "clang++-19 -O2 -std=c++14",
+        "g++ -O2 -static",
+    ] {
+        Lab::new().check(how, "exceptions.cc", &[]);
+    }
+}
+
+/// Thrown by a library, through frames of the program, and the other way round; either or both measured.
+#[test]
+fn exceptions_between_modules() {
+    let lab = Lab::new();
+    let library = lab.build("g++ -O2 -shared -fPIC", "thrower_library.cc", "libthrower.so");
+    let link = format!("g++ -O2 -L{} -lthrower", lab.folder().display());
+    let program = lab.build(&link, "thrower_main.cc", "program");
+    let counted = lab.instrument(&program, &[]);
+    let folder = lab.path("counted");
+    std::fs::create_dir(&folder).expect("a folder");
+    lab.instrument_to(&library, &folder.join("libthrower.so"), &[]);
+    let run = |program, libraries: &std::path::Path| {
+        let mut command = lab.command(program, &[]);
+        command.env("LD_LIBRARY_PATH", libraries);
+        lab.finish(command)
+    };
+    let native = run(&program, lab.folder());
+    assert!(native.status.success(), "{}", native.stderr);
+    let own = |name: &str| -> String {
+        native.stdout.lines().filter(|line| !line.contains(" library_") == (name == "program")).map(|l| format!("{l}\n")).collect()
+    };
+    run(&counted, lab.folder()).behaves_as(&native, "only the program");
+    lab.profile(&counted).meets(&own("program"), "only the program");
+    lab.profile(&counted).adds_up("only the program");
+    run(&program, &folder).behaves_as(&native, "only the library");
+    lab.profile(&library).meets(&own("library"), "only the library");
+    std::fs::remove_file(lab.profile(&library).0).expect("a profile");
+    std::fs::remove_file(lab.profile(&counted).0).expect("a profile");
+    run(&counted, &folder).behaves_as(&native, "both");
+    lab.profile(&counted).meets(&own("program"), "both");
+    lab.profile(&library).meets(&own("library"), "both");
+    lab.profile(&library).adds_up("both");
+}
+
+/// A stack walk after every single instruction, counters and runtime included, reaches `main`.
+#[test]
+fn stack_walks_from_everywhere() {
+    for how in ["gcc -O0", "gcc -O2", "gcc -O3 -no-pie -fno-pie", "gcc -Os -fomit-frame-pointer", "clang-19 -O2"] {
+        let lab = Lab::new();
+        let native = lab.build(how, "walk.c", "program");
+        for mode in [&["--mode", "edges"][..], &["--mode", "blocks"], &["--mode", "functions", "--calls", "off"]] {
+            let counted = lab.instrument(&native, mode);
+            let expected = lab.run(&native, &[]);
+            assert!(expected.status.success(), "{how}: {}", expected.stderr);
+            lab.run(&counted, &[]).behaves_as(&expected, &format!("{how} {mode:?}"));
+            std::fs::remove_file(lab.profile(&counted).0).expect("a profile");
+        }
+    }
+}
+
+#[test]
+fn rust_panics_and_threads() {
+    for how in ["rustc --edition 2024", "rustc --edition 2024 -O", "rustc --edition 2024 -O -Cpanic=unwind -Crelocation-model=static"] {
+        Lab::new().check(how, "panics.rs", &[]);
+    }
+}
+
+/// By longjmp, exit, _exit, abort, signals: nothing that was counted is lost.
+#[test]
+fn ways_out() {
+    for how in ["gcc -O0", "gcc -O2", "gcc -O3 -no-pie -fno-pie", "clang-19 -O2", "gcc -O2 -static"] {
+        let lab = Lab::new();
+        let native = lab.build(how, "jumps.c", "program");
+        let counted = lab.instrument(&native, &[]);
+        for way in ["0", "1", "2", "3", "4", "5", "6"] {
+            let profile = lab.compare(&native, &counted, &[way], how);
+            // Where a signal ends the program, a block was entered that is never left.
+            if !matches!(way, "5" | "6") && !how.contains("static") {
+                profile.adds_up(&format!("{how} {way}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn signal_handlers() {
+    for how in ["gcc -O0", "gcc -O2", "clang-19 -O2", "gcc -O2 -static"] {
+        Lab::new().check(how, "signals.c", &[]);
+    }
+}
+
+/// Known numbers of indirect calls and their targets.
+#[test]
+fn indirect_calls() {
+    for how in ["g++ -O0", "g++ -O2", "g++ -O3 -no-pie -fno-pie", "clang++-19 -O2", "g++ -O2 -static"] {
+        let lab = Lab::new();
+        let profile = lab.check(how, "calls.cc", &[]);
+        // strlen is elsewhere: by path and address, or by name in a static program. All 25 went to one place.
+        let rows = profile.table("--calls");
+        let measure: Vec<&Vec<String>> = rows.iter().filter(|r| r[1] == "measure").collect();
+        assert_eq!(measure.len(), 1, "{how}: {measure:?}");
+        assert_eq!(measure[0][4], "25", "{how}: {measure:?}");
+        if how.contains("-no-pie") {
+            assert!(measure[0][3].contains("strlen"), "{how}: {measure:?}");
+        } else if !how.contains("-static") {
+            assert!(measure[0][3].contains("libc.so"), "{how}: {measure:?}");
+        }
+        assert!(rows.iter().all(|r| r[3] != "?"), "{how}: targets are missing");
+        let lab_off = Lab::new();
+        let native = lab_off.build(how, "calls.cc", "program");
+        let counted = lab_off.instrument(&native, &["--calls", "off"]);
+        lab_off.run(&counted, &[]).succeeded(how);
+        let profile = lab_off.profile(&counted);
+        assert_eq!(profile.calls("paint", "red"), 0, "{how}");
+        assert_eq!(profile.calls("paint", "?"), 300, "{how}");
+        profile.adds_up(how);
+    }
+}
+
+#[test]
+fn trip_counts() {
+    for how in ["gcc -O0", "gcc -O1", "gcc -Os", "clang-19 -O0", "gcc -O1 -no-pie -fno-pie"] {
+        let lab = Lab::new();
+        let profile = lab.check(how, "loops.c", &[]);
+        // Unoptimised loops check first: the header runs once more for each entry.
+        let extra = u64::from(how.contains("-O0"));
+        let turns = |entries: u64, iterations: u64| (entries, iterations + extra * entries);
+        assert_eq!(profile.loops("counted_loop"), [turns(10, 550)], "{how}");
+        let mut nested = profile.loops("nested_loop");
+        nested.sort_unstable();
+        assert_eq!(nested, [turns(1, 7), turns(7, 77)], "{how}");
+        assert_eq!(profile.loops("do_loop"), [(1, 11)], "{how}");
+        // Found at 20, and not at all.
+        let (entries, iterations) = profile.loops("find_loop")[0];
+        assert_eq!(entries, 2, "{how}");
+        assert!((71..=72).contains(&iterations), "{how}: {iterations}");
+    }
+}
+
+/// A debugger finds its way.
+#[test]
+fn gdb() {
+    if !available("gdb") {
+        return;
+    }
+    let lab = Lab::new();
+    for how in ["gcc -g -O0", "gcc -O2", "gcc -g -O2 -no-pie -fno-pie"] {
+        let native = lab.build(how, "walk.c", "program");
+        let counted = lab.instrument(&native, &[]);
+        let mut command = lab.command("gdb".as_ref(), &["-batch", "-nx"]);
+        command.args(["-iex", "set debuginfod enabled off", "-ex", "break leaf", "-ex", "run", "-ex", "bt"]);
+        command.arg(&counted);
+        let out = lab.finish(command);
+        let text = format!("{}{}", out.stdout, out.stderr);
+        assert!(text.contains("Breakpoint 1, ") || text.contains("Breakpoint 1."), "{how}: {text}");
+        let frames: Vec<&str> = out.stdout.lines().filter(|line| line.starts_with('#')).collect();
+        assert!(frames.len() >= 3, "{how}: {text}");
+        // gdb may go on below main, where it knows more of the C library.
+        for (frame, name) in [(Some(&frames[0]), "leaf"), (frames.iter().rfind(|f| f.contains("main (")), "main")] {
+            assert!(frame.is_some_and(|f| f.contains(&format!("{name} ("))), "{how}: {name} is missing: {text}");
+        }
+        assert!(!text.contains("warning: "), "{how}: {text}");
+        assert!(!frames.iter().any(|f| f.contains("??")), "{how}: {text}");
+    }
+}
