@@ -61,7 +61,11 @@ fn libraries() {
 #[test]
 fn program_and_library() {
     let lab = Lab::new();
-    let library = lab.build("gcc -O2 -shared -fPIC -DINITIALISER -Wl,-soname,libnumbers.so", "library.c", "libnumbers.so");
+    let library = lab.build(
+        "gcc -O2 -shared -fPIC -DINITIALISER -Wl,-soname,libnumbers.so",
+        "library.c",
+        "libnumbers.so",
+    );
     let link = format!("gcc -O2 -L{} -lnumbers", lab.folder().display());
     let program = lab.build(&link, "host.c", "program");
     let counted = lab.instrument(&program, &[]);
@@ -93,10 +97,18 @@ fn program_and_library() {
 #[test]
 fn other_tools_read_it() {
     let lab = Lab::new();
-    for how in ["gcc -O2", "gcc -g -O0 -no-pie -fno-pie", "gcc -O2 -static", "gcc -O2 -s", "clang-19 -O2 -Wl,-z,now"] {
+    for how in
+        ["gcc -O2", "gcc -g -O0 -no-pie -fno-pie", "gcc -O2 -static", "gcc -O2 -s", "clang-19 -O2 -Wl,-z,now"]
+    {
         let native = lab.build(how, "mix.c", "program");
         let counted = lab.instrument(&native, &[]);
-        for args in [&["readelf", "-SlWhd"][..], &["readelf", "-sW"], &["readelf", "-nW"], &["readelf", "--debug-dump=frames"], &["objdump", "-d", "-j", ".relive.text"]] {
+        for args in [
+            &["readelf", "-SlWhd"][..],
+            &["readelf", "-sW"],
+            &["readelf", "-nW"],
+            &["readelf", "--debug-dump=frames"],
+            &["objdump", "-d", "-j", ".relive.text"],
+        ] {
             let output = Command::new(args[0]).args(&args[1..]).arg(&counted).output().expect("binutils");
             let complaint = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{how} {args:?}: {complaint}");
@@ -226,7 +238,8 @@ fn refusals() {
         assert!(fs::read(&native).expect("a program") == before, "{target}: overwritten");
     }
     // A place that cannot be written.
-    let output = relive().arg("instrument").arg(&native).args(["-o", "/proc/none/x"]).output().expect("the tool");
+    let output =
+        relive().arg("instrument").arg(&native).args(["-o", "/proc/none/x"]).output().expect("the tool");
     assert_eq!(output.status.code(), Some(2));
 }
 
@@ -236,11 +249,8 @@ fn replacing_the_output() {
     let lab = Lab::new();
     let native = lab.build("gcc -O2", "processes.c", "program");
     let counted = lab.instrument(&native, &[]);
-    let mut child = lab
-        .command(&counted, &["forever"])
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .expect("a child");
+    let mut child =
+        lab.command(&counted, &["forever"]).stdout(std::process::Stdio::null()).spawn().expect("a child");
     lab.instrument(&native, &[]);
     child.kill().expect("a child to kill");
     child.wait().expect("a child");

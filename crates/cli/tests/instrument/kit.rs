@@ -56,7 +56,8 @@ impl Lab {
         let mut words = how.split_whitespace();
         let path = self.path(name);
         let mut command = Command::new(words.next().expect("a compiler"));
-        let (libraries, options): (Vec<&str>, _) = words.partition(|w| w.starts_with("-l") || w.ends_with(".so"));
+        let (libraries, options): (Vec<&str>, _) =
+            words.partition(|w| w.starts_with("-l") || w.ends_with(".so"));
         command.current_dir(self.folder()).args(options).arg("-o").arg(&path);
         command.arg(sources().join(source)).args(libraries);
         if !source.ends_with(".rs") {

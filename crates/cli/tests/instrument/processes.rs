@@ -82,8 +82,7 @@ fn killed() {
     let profile = lab.profile(&counted);
     let mut last = 0;
     for round in 0..25u64 {
-        let mut child =
-            lab.command(&counted, &["forever"]).stdout(Stdio::null()).spawn().expect("a child");
+        let mut child = lab.command(&counted, &["forever"]).stdout(Stdio::null()).spawn().expect("a child");
         // From before it has started to long after.
         sleep(Duration::from_micros(round * round * 80));
         child.kill().expect("a child to kill");
@@ -141,7 +140,8 @@ fn profile_patterns() {
     let mut command = lab.command(&counted, &["fork"]);
     command.env("RELIVE_PROFILE", &pattern);
     let ran = lab.finish(command).succeeded("a pattern");
-    let names: Vec<PathBuf> = fs::read_dir(elsewhere.path()).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+    let names: Vec<PathBuf> =
+        fs::read_dir(elsewhere.path()).expect("a folder").map(|e| e.expect("an entry").path()).collect();
     let text = |path: &PathBuf| path.file_name().expect("a name").to_string_lossy().into_owned();
     assert!(!names.is_empty());
     for name in names.iter().map(text) {

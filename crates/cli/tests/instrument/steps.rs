@@ -43,11 +43,9 @@ fn check(how: &str, source: &str, args: &[&str], least: usize) {
     let own = ["main", "_start"];
     let is_static = how.contains("-static");
     // The functions of the source; the rest of a static program is libc.
-    let source = std::fs::read_to_string(format!(
-        "{}/tests/instrument/programs/{source}",
-        env!("CARGO_MANIFEST_DIR")
-    ))
-    .expect("a source");
+    let source =
+        std::fs::read_to_string(format!("{}/tests/instrument/programs/{source}", env!("CARGO_MANIFEST_DIR")))
+            .expect("a source");
     let of = |name: &str| !is_static || own.contains(&name) || source.contains(&format!(" {name}("));
     let compared = agrees(&profile, &steps, &of, how);
     assert!(compared >= least, "{how}: only {compared} blocks");
