@@ -9,7 +9,7 @@
 //! Out of scope: what a signal handler looks at, and memory.
 
 use crate::addr::LinkAddr;
-use crate::cfg::{Block, BlockId, Cfg, EdgeKind, End, Target};
+use crate::cfg::{Block, BlockId, Cfg, Edge, EdgeKind, End, Target};
 use crate::isa::{EffectsReader, Flag, Gpr, RegSet};
 use crate::source::CodeSource;
 use alloc::vec;
@@ -99,11 +99,16 @@ fn vectors(count: u32) -> RegSet {
     (0..count).fold(RegSet::EMPTY, |set, number| set | RegSet::vector(number))
 }
 
+/// What the function at an address reads of what its caller left in registers, where that is known. It
+/// goes before the convention.
+pub type Callees<'a> = dyn Fn(LinkAddr) -> Option<RegSet> + Sync + 'a;
+
 /// What is live where in one function.
 pub struct Liveness<'a, S: ?Sized> {
     cfg: &'a Cfg,
     source: &'a S,
     convention: Convention,
+    callees: &'a Callees<'a>,
     live_in: Vec<RegSet>,
     live_out: Vec<RegSet>,
 }
@@ -112,13 +117,25 @@ impl<'a, S: CodeSource + ?Sized> Liveness<'a, S> {
     /// Solves the function. Code that cannot be read is taken to read everything.
     #[must_use]
     pub fn new(cfg: &'a Cfg, source: &'a S, convention: &Convention) -> Self {
-        let summaries = summarise(cfg, source, convention);
+        Self::with_callees(cfg, source, convention, &|_| None)
+    }
+
+    /// Solves the function, with what is known of the functions it calls and jumps to.
+    #[must_use]
+    pub fn with_callees(
+        cfg: &'a Cfg,
+        source: &'a S,
+        convention: &Convention,
+        callees: &'a Callees<'a>,
+    ) -> Self {
+        let summaries = summarise(cfg, source, convention, callees);
         let mut liveness = Self {
             cfg,
             source,
             convention: *convention,
+            callees,
             live_in: vec![RegSet::EMPTY; cfg.blocks.len()],
-            live_out: live_outside(cfg, convention),
+            live_out: live_outside(cfg, convention, callees),
         };
         liveness.solve(&summaries);
         liveness
@@ -170,7 +187,9 @@ impl<'a, S: CodeSource + ?Sized> Liveness<'a, S> {
         let mut steps = Vec::new();
         let mut live = self.live_out(block);
         let step = |at, step| steps.push((at, step));
-        if !each_step(self.cfg.block(block), self.source, &self.convention, &mut EffectsReader::new(), step) {
+        let (convention, callees) = (&self.convention, self.callees);
+        let mut reader = EffectsReader::new();
+        if !each_step(self.cfg.block(block), self.source, convention, callees, &mut reader, step) {
             steps.iter_mut().for_each(|(_, step)| *step = Summary::UNREADABLE);
         }
         let backwards = steps.into_iter().rev().map(|(at, step)| {
@@ -218,11 +237,16 @@ impl Summary {
 }
 
 /// What each block does to what is live.
-fn summarise<S: CodeSource + ?Sized>(cfg: &Cfg, source: &S, convention: &Convention) -> Vec<Summary> {
+fn summarise<S: CodeSource + ?Sized>(
+    cfg: &Cfg,
+    source: &S,
+    convention: &Convention,
+    callees: &Callees<'_>,
+) -> Vec<Summary> {
     let mut reader = EffectsReader::new();
     let of_block = |block| {
         let mut whole = Summary::default();
-        let readable = each_step(block, source, convention, &mut reader, |_, step| whole.then(step));
+        let readable = each_step(block, source, convention, callees, &mut reader, |_, step| whole.then(step));
         if readable { whole } else { Summary::UNREADABLE }
     };
     cfg.blocks.iter().map(of_block).collect()
@@ -233,10 +257,16 @@ fn each_step<S: CodeSource + ?Sized>(
     block: &Block,
     source: &S,
     convention: &Convention,
+    callees: &Callees<'_>,
     reader: &mut EffectsReader,
     mut step: impl FnMut(LinkAddr, Summary),
 ) -> bool {
-    let callee = Summary { uses: convention.read_by_call, kills: convention.written_by_call };
+    let known = match block.end {
+        End::Call(to) => callees(to),
+        _ => None,
+    };
+    let callee =
+        Summary { uses: known.unwrap_or(convention.read_by_call), kills: convention.written_by_call };
     let mut count = 0;
     for insn in block.insns(source) {
         let effects = reader.effects(&insn);
@@ -256,7 +286,14 @@ fn enters_callee(block: &Block) -> bool {
 }
 
 /// For each block, what is live on the ways from it that leave the function.
-fn live_outside(cfg: &Cfg, convention: &Convention) -> Vec<RegSet> {
+fn live_outside(cfg: &Cfg, convention: &Convention, callees: &Callees<'_>) -> Vec<RegSet> {
+    // Where control goes on in another function, that one reads, and then our caller.
+    let outside = |edge: &Edge| match edge.to {
+        Target::Outside(to) if edge.kind != EdgeKind::Unknown => {
+            callees(to).map_or(convention.live_outside(edge.kind), |reads| reads | convention.live_at_return)
+        }
+        _ => convention.live_outside(edge.kind),
+    };
     let without_edges = |block: &Block| match block.end {
         End::Stop => RegSet::EMPTY,
         End::Call(_) | End::IndirectCall(_) => convention.live_at_no_return,
@@ -267,7 +304,7 @@ fn live_outside(cfg: &Cfg, convention: &Convention) -> Vec<RegSet> {
         live[edges[0].from.index()] = edges
             .iter()
             .filter(|edge| !matches!(edge.to, Target::Block(_)))
-            .fold(RegSet::EMPTY, |live, edge| live | convention.live_outside(edge.kind));
+            .fold(RegSet::EMPTY, |live, edge| live | outside(edge));
     }
     live
 }

@@ -61,6 +61,9 @@ pub struct Arc {
 pub trait Calls {
     /// What may become of the call that ends `block`.
     fn comeback(&self, block: BlockId) -> Comeback;
+
+    /// Whether `block` calls the kernel, which need not come back either.
+    fn enters_kernel(&self, block: BlockId) -> bool;
 }
 
 /// What may become of a call.
@@ -83,6 +86,8 @@ pub struct Flow {
     pub arcs: Vec<Arc>,
     /// For each hub, the tables that meet there and the blocks that jump through them.
     pub hubs: Vec<Hub>,
+    /// Blocks that call the kernel.
+    pub kernel: Vec<bool>,
     /// Whether counts of this function need not add up, and why.
     pub approximate: Option<&'static str>,
 }
@@ -95,18 +100,23 @@ pub struct Hub {
 }
 
 impl Flow {
-    /// The flow of `cfg`. Blocks nothing leads to take no part. `copied` says whether the jump that ends a
-    /// block goes through a copy of its table, so that its cases can be told from those of other jumps.
+    /// The flow of `cfg`. Blocks nothing leads to take no part. `redirected`
+    /// says whether the tables of the jump that ends a block lead straight to new code, so that its cases can
+    /// be told from those of other jumps.
     #[must_use]
-    pub fn new(cfg: &Cfg, calls: &impl Calls, copied: &dyn Fn(BlockId) -> bool) -> Self {
-        let mut flow = Self { blocks: cfg.blocks.len(), ..Self::default() };
-        let hub_of = flow.find_hubs(cfg, copied);
+    pub fn new(cfg: &Cfg, calls: &impl Calls, redirected: &dyn Fn(BlockId) -> bool) -> Self {
+        let kernel = cfg.numbered_blocks().map(|(id, _)| calls.enters_kernel(id)).collect();
+        let mut flow = Self { blocks: cfg.blocks.len(), kernel, ..Self::default() };
+        let hub_of = flow.find_hubs(cfg, redirected);
         for &entry in &cfg.entries {
             flow.arc(Node::Outside, Node::Block(entry), ArcKind::Enter);
         }
         for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached) {
             let from = Node::Block(id);
             let edges = cfg.edges_from(id);
+            if flow.kernel[id.index()] && block.end != End::Stop && !block.end.is_call() {
+                flow.arc(from, Node::Outside, ArcKind::NoReturn);
+            }
             match block.end {
                 End::IndirectJump => match hub_of.get(&id) {
                     Some(&hub) => flow.arc(from, Node::Hub(hub), ArcKind::Jump),
@@ -178,29 +188,41 @@ impl Flow {
                 }
             }
         }
-        if !comes_back || comeback != Comeback::Once {
+        if !comes_back || comeback != Comeback::Once || self.kernel[block.index()] {
             self.arc(from, Node::Outside, ArcKind::NoReturn);
         }
     }
 
-    /// Jumps through the same copied table form a hub, and so do all jumps through tables that are not
-    /// copied; a jump that is alone needs none.
-    fn find_hubs(&mut self, cfg: &Cfg, copied: &dyn Fn(BlockId) -> bool) -> BTreeMap<BlockId, u32> {
-        let mut groups: BTreeMap<Vec<(LinkAddr, Option<LinkAddr>)>, Vec<BlockId>> = BTreeMap::new();
+    /// Jumps that share a redirected table form a hub, and so do all jumps through tables that are not
+    /// redirected; a jump that is alone needs none.
+    fn find_hubs(&mut self, cfg: &Cfg, redirected: &dyn Fn(BlockId) -> bool) -> BTreeMap<BlockId, u32> {
+        let mut groups: Vec<(Vec<LinkAddr>, Vec<BlockId>)> = Vec::new();
+        let mut rest = Vec::new();
         for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached && b.end == End::IndirectJump) {
             if cfg.edges_from(id).iter().all(|e| e.inner_target().is_none()) {
                 continue;
             }
-            let site = block.last_insn();
-            let mut tables = Vec::new();
-            if copied(id) {
-                tables.extend(cfg.tables.iter().filter(|t| t.site == site).map(|t| (t.table, t.base)));
-                tables.sort_unstable();
+            if !redirected(id) {
+                rest.push(id);
+                continue;
             }
-            groups.entry(tables).or_default().push(id);
+            let site = block.last_insn();
+            let mut tables: Vec<_> = cfg.tables.iter().filter(|t| t.site == site).map(|t| t.table).collect();
+            let mut jumps = vec![id];
+            // Whoever shares a table with it joins it, and all they share tables with.
+            while let Some(i) =
+                groups.iter().position(|(theirs, _)| theirs.iter().any(|t| tables.contains(t)))
+            {
+                let (theirs, others) = groups.swap_remove(i);
+                tables.extend(theirs);
+                jumps.extend(others);
+            }
+            groups.push((tables, jumps));
         }
+        groups.push((Vec::new(), rest));
         let mut hub_of = BTreeMap::new();
-        for jumps in groups.into_values().filter(|jumps| jumps.len() > 1) {
+        for (_, mut jumps) in groups.into_iter().filter(|(_, jumps)| jumps.len() > 1) {
+            jumps.sort_unstable();
             let hub = self.hubs.len() as u32;
             hub_of.extend(jumps.iter().map(|&id| (id, hub)));
             self.hubs.push(Hub { jumps });

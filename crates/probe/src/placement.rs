@@ -52,7 +52,7 @@ pub fn places(cfg: &Cfg, flow: &Flow) -> Vec<Place> {
         .iter()
         .map(|arc| {
             let from = match arc.from {
-                Node::Block(from) if out[from.index()] == 1 => Some(from),
+                Node::Block(from) if out[from.index()] == 1 && !cfg.block(from).end.is_call() => Some(from),
                 _ => None,
             };
             let to = match arc.to {
@@ -62,16 +62,20 @@ pub fn places(cfg: &Cfg, flow: &Flow) -> Vec<Place> {
             match (arc.kind, from, to) {
                 (ArcKind::NoReturn, ..) => Place::Nowhere,
                 (_, _, Some(to)) => Place::To(to),
-                // Behind a call nothing is in the block any more, and whether it comes back is not known yet.
-                (_, Some(from), _) if !cfg.block(from).end.is_call() => Place::From(from),
-                (ArcKind::Enter | ArcKind::FallThrough | ArcKind::CallReturn, ..) => Place::Between,
-                (ArcKind::Taken | ArcKind::LandingPad, ..) => Place::Stub,
-                (ArcKind::Case, ..) => Place::Stub,
-                (ArcKind::TailCall, ..) => match arc.from {
-                    Node::Block(from) if cfg.block(from).end == End::Branch => Place::Stub,
+                // A block with a call has a second way out, for when it does not come back.
+                (_, Some(from), _) => Place::From(from),
+                (ArcKind::Enter | ArcKind::FallThrough | ArcKind::CallReturn | ArcKind::Return, ..) => {
+                    Place::Between
+                }
+                (ArcKind::Taken | ArcKind::LandingPad | ArcKind::Case, ..) => Place::Stub,
+                (ArcKind::TailCall | ArcKind::Jump, ..) => match arc.from {
+                    Node::Block(from) => match cfg.block(from).end {
+                        End::Branch => Place::Stub,
+                        End::Jump => Place::Between,
+                        _ => Place::Nowhere,
+                    },
                     _ => Place::Nowhere,
                 },
-                (ArcKind::Jump | ArcKind::Return, ..) => Place::Nowhere,
             }
         })
         .collect()

@@ -92,7 +92,21 @@ const PURE: &[&str] = &[
 ];
 
 /// Imports that may come back more than once. Sorted.
-const AGAIN: &[&str] = &["__sigsetjmp", "_setjmp", "getcontext", "savectx", "setjmp", "sigsetjmp", "vfork"];
+const AGAIN: &[&str] = &[
+    "_Fork",
+    "__clone",
+    "__fork",
+    "__sigsetjmp",
+    "__vfork",
+    "_setjmp",
+    "clone",
+    "fork",
+    "getcontext",
+    "savectx",
+    "setjmp",
+    "sigsetjmp",
+    "vfork",
+];
 
 /// What is known of every call in a program.
 pub struct Steady {
@@ -172,16 +186,20 @@ impl Steady {
         }
     }
 
-    /// What is known of the calls of one function.
+    /// What is known of the calls of one function. `kernel` says which of its blocks call the kernel.
     #[must_use]
-    pub fn calls<'a>(&'a self, cfg: &'a Cfg) -> impl Calls + 'a {
-        struct In<'a>(&'a Steady, &'a Cfg);
+    pub fn calls<'a>(&'a self, cfg: &'a Cfg, kernel: &'a dyn Fn(BlockId) -> bool) -> impl Calls + 'a {
+        struct In<'a>(&'a Steady, &'a Cfg, &'a dyn Fn(BlockId) -> bool);
         impl Calls for In<'_> {
             fn comeback(&self, block: BlockId) -> Comeback {
                 self.0.of(self.1.block(block).end)
             }
+
+            fn enters_kernel(&self, block: BlockId) -> bool {
+                (self.2)(block)
+            }
         }
-        In(self, cfg)
+        In(self, cfg, kernel)
     }
 }
 

@@ -55,7 +55,7 @@ pub fn count(a: &mut Assembler, way: Way, to: Dest) -> Vec<(Pos, i64)> {
             Vec::new()
         }
         Way::Through(register) => {
-            through(a, register, to);
+            through(a, register, to, |a| bump(a, register));
             Vec::new()
         }
         Way::Spill => {
@@ -64,7 +64,7 @@ pub fn count(a: &mut Assembler, way: Way, to: Dest) -> Vec<(Pos, i64)> {
             depths.push((a.pos(), 128));
             a.raw(&[0x50]); // push rax
             depths.push((a.pos(), 136));
-            through(a, Gpr::RAX, to);
+            through(a, Gpr::RAX, to, |a| bump(a, Gpr::RAX));
             a.raw(&[0x58]); // pop rax
             depths.push((a.pos(), 128));
             a.raw(&[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]); // lea rsp, [rsp + 128]
@@ -74,19 +74,60 @@ pub fn count(a: &mut Assembler, way: Way, to: Dest) -> Vec<(Pos, i64)> {
     }
 }
 
-/// `mov r, [to]; lea r, [r + 1]; mov [to], r`, each through `gs`.
-fn through(a: &mut Assembler, register: Gpr, to: Dest) {
-    let number = register.number() as u8;
-    let (high, low) = (number >> 3, number & 7);
-    let rex = 0x48 | high << 2;
-    let modrm = low << 3 | 0b101;
-    a.with_distance(&[0x65, rex, 0x8b, modrm, 0, 0, 0, 0], 4, to);
+/// `lea r, [r + 1]`: a counter that lives in a register.
+pub fn bump(a: &mut Assembler, register: Gpr) {
+    let (rex, low) = both(register);
     if low == 4 {
         // r12 as a base needs the longer form.
-        a.raw(&[rex | high, 0x8d, 0x40 | low << 3 | low, 0x24, 1]);
+        a.raw(&[rex, 0x8d, 0x40 | low << 3 | low, 0x24, 1]);
     } else {
-        a.raw(&[rex | high, 0x8d, 0x40 | low << 3 | low, 1]);
+        a.raw(&[rex, 0x8d, 0x40 | low << 3 | low, 1]);
     }
+}
+
+/// `mov r, 0`, which leaves flags alone.
+pub fn clear(a: &mut Assembler, register: Gpr) {
+    let number = register.number() as u8;
+    if number >= 8 {
+        a.raw(&[0x41]);
+    }
+    a.raw(&[0xb8 | number & 7, 0, 0, 0, 0]);
+}
+
+/// Adds a register to the counter at `to`, in the way given.
+pub fn add(a: &mut Assembler, way: Way, register: Gpr, to: Dest) {
+    let number = register.number() as u8;
+    match way {
+        Way::Inc => {
+            let rex = 0x48 | (number >> 3) << 2;
+            a.with_distance(&[0x65, rex, 0x01, (number & 7) << 3 | 0b101, 0, 0, 0, 0], 4, to);
+        }
+        Way::Through(free) => {
+            through(a, free, to, |a| {
+                // lea free, [free + register]
+                let free = free.number() as u8;
+                let rex = 0x48 | (free >> 3) << 2 | (number >> 3) << 1 | free >> 3;
+                // A base of rbp or r13 needs a distance, be it zero.
+                a.raw(&[rex, 0x8d, 0x44 | (free & 7) << 3, (number & 7) << 3 | free & 7, 0]);
+            });
+        }
+        Way::Spill => unreachable!("no counter is kept in a register where none is free behind"),
+    }
+}
+
+/// The prefix for a register in both fields, and its lower bits.
+fn both(register: Gpr) -> (u8, u8) {
+    let number = register.number() as u8;
+    (0x48 | (number >> 3) << 2 | number >> 3, number & 7)
+}
+
+/// `mov r, [to]; …; mov [to], r`, each through `gs`.
+fn through(a: &mut Assembler, register: Gpr, to: Dest, change: impl FnOnce(&mut Assembler)) {
+    let number = register.number() as u8;
+    let rex = 0x48 | (number >> 3) << 2;
+    let modrm = (number & 7) << 3 | 0b101;
+    a.with_distance(&[0x65, rex, 0x8b, modrm, 0, 0, 0, 0], 4, to);
+    change(a);
     a.with_distance(&[0x65, rex, 0x89, modrm, 0, 0, 0, 0], 4, to);
 }
 
@@ -99,7 +140,10 @@ mod tests {
     fn text(way: Way) -> Vec<String> {
         let mut a = Assembler::default();
         count(&mut a, way, Dest::Area(0));
-        let code = a.finish().bytes;
+        lines(&a.finish().bytes)
+    }
+
+    fn lines(code: &[u8]) -> Vec<String> {
         let mut texts = Vec::new();
         let mut at = 0;
         while at < code.len() {
@@ -127,6 +171,26 @@ mod tests {
             assert!(lines[2].ends_with(&format!(", {name}")), "{lines:?}");
         }
         assert_eq!(text(Way::Spill).len(), 7);
+    }
+
+    #[test]
+    fn registers_are_cleared_and_added() {
+        for register in Gpr::all().filter(|&r| r != Gpr::RSP) {
+            let name = register.to_string();
+            let mut a = Assembler::default();
+            clear(&mut a, register);
+            bump(&mut a, register);
+            add(&mut a, Way::Inc, register, Dest::Area(0));
+            let other = if register == Gpr::R13 { Gpr::RAX } else { Gpr::R13 };
+            add(&mut a, Way::Through(other), register, Dest::Area(0));
+            let lines = lines(&a.finish().bytes);
+            assert!(lines[0].starts_with("mov") && lines[0].ends_with(", 0"), "{lines:?}");
+            assert!(
+                lines[2].starts_with("add gs:[") && lines[2].ends_with(&format!(", {name}")),
+                "{lines:?}"
+            );
+            assert_eq!(lines[4].replace("+0]", "]"), format!("lea {other}, [{other}+{name}]"), "{lines:?}");
+        }
     }
 
     #[test]

@@ -4,13 +4,16 @@
 //! dropped, and counters that find no place inside a block go between blocks or behind the last one.
 
 use crate::assembler::{Assembler, Code, Dest, Label, Pos, Routine};
-use crate::counting::{Way, count};
+use crate::counting::{Way, add, bump, clear, count};
 use crate::frames::{Frames, Throw};
+use crate::needs::Needs;
+use crate::promote::{Promotions, Step, promote};
+use crate::redirect::Redirects;
 use relive_abi::counters::{keys_offset, slot_offset};
 use relive_abi::rprof::{Site, SlotLayout};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Block, BlockId, Cfg, End, Target};
-use relive_code::isa::{Flow as InsnFlow, Insn, RegSet, Tie};
+use relive_code::isa::{EffectsReader, Flow as InsnFlow, Gpr, Insn, RegSet, Tie};
 use relive_code::liveness::{Convention, Liveness};
 use relive_image::elf::Elf;
 use relive_probe::graph::{ArcKind, Flow, Node};
@@ -29,8 +32,10 @@ pub struct Job<'a> {
     pub first_counter: u32,
     /// Numbers of its indirect call sites, by block.
     pub sites: &'a HashMap<BlockId, u32>,
-    /// For each jump through a copied table, the number of the copy.
-    pub copies: &'a HashMap<BlockId, u32>,
+    /// Tables that lead straight to new code.
+    pub redirects: &'a Redirects,
+    /// What functions read at their entries.
+    pub needs: &'a Needs<'a, 'a>,
     /// How slots are laid out.
     pub layout: SlotLayout,
     /// Unwind tables of its pieces, if the module has any.
@@ -52,7 +57,7 @@ pub struct Chunk {
     pub labels: Vec<(LinkAddr, u32)>,
     /// Where blocks begin, by the old address.
     pub blocks: Vec<(LinkAddr, u32)>,
-    /// Cases of copied tables: the copy, the old target, and where it leads.
+    /// Cases of redirected tables: the table, the old target, and where it leads.
     pub cases: Vec<(u32, LinkAddr, u32)>,
     /// From each offset on, which row of the old unwind table holds, and how much deeper the stack is.
     pub unwind: Vec<(u32, Option<usize>, i64)>,
@@ -65,36 +70,10 @@ pub struct Chunk {
 /// Emits all pieces of a function.
 #[must_use]
 pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
-    let liveness = Liveness::new(job.cfg, elf, &Convention::cautious());
-    let places = places(job.cfg, job.flow);
-    let mut in_block: HashMap<BlockId, u32> = HashMap::new();
-    let mut on_arc: HashMap<(BlockId, ArcKind), u32> = HashMap::new();
-    let mut into: HashMap<(BlockId, ArcKind), u32> = HashMap::new();
-    let mut cases: HashMap<(Node, BlockId), u32> = HashMap::new();
-    for (i, counter) in job.plan.blocks.iter().enumerate() {
-        if let Some(counter) = counter {
-            in_block.insert(BlockId(i as u32), *counter);
-        }
-    }
-    for ((arc, place), counter) in job.flow.arcs.iter().zip(places).zip(&job.plan.arcs) {
-        let Some(counter) = *counter else { continue };
-        match (place, arc.from, arc.to) {
-            (Place::From(block) | Place::To(block), ..) => {
-                in_block.insert(block, counter);
-            }
-            (_, Node::Outside, Node::Block(to)) => {
-                into.insert((to, arc.kind), counter);
-            }
-            (_, from, Node::Block(to)) if arc.kind == ArcKind::Case => {
-                cases.insert((from, to), counter);
-            }
-            (_, Node::Block(from), _) => {
-                on_arc.insert((from, arc.kind), counter);
-            }
-            _ => unreachable!("no place for {arc:?}"),
-        }
-    }
-    let counters = Counters { in_block, on_arc, into, cases };
+    let callees = |at| job.needs.of(at);
+    let liveness = Liveness::with_callees(job.cfg, elf, &convention(elf, job.cfg), &callees);
+    let promotions = promote(job.cfg, elf, job.flow, job.plan, &liveness);
+    let tasks = Tasks::new(job, &promotions);
     let pieces = job.cfg.pieces.iter().filter_map(|&piece| {
         let blocks: Vec<BlockId> = job
             .cfg
@@ -102,27 +81,98 @@ pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
             .filter(|(_, b)| b.reached && piece.contains(b.start))
             .map(|(id, _)| id)
             .collect();
-        (!blocks.is_empty())
-            .then(|| Emitter::new(elf, job, &liveness, &counters, &blocks).run(piece, &blocks))
+        let emitter = || Emitter::new(elf, job, &liveness, &tasks, &promotions, &blocks);
+        (!blocks.is_empty()).then(|| emitter().run(piece, &blocks))
     });
     pieces.collect()
 }
 
-/// Where counters go.
-struct Counters {
+/// What may be live outside the function. Compilers that see both sides of a call may rely on a register
+/// the callee leaves alone, but not on one it writes, unless it holds a result.
+fn convention(elf: &Elf<'_>, cfg: &Cfg) -> Convention {
+    let mut written = RegSet::EMPTY;
+    let mut reader = EffectsReader::new();
+    for block in &cfg.blocks {
+        block.insns(elf).for_each(|insn| written = written | reader.effects(&insn).writes);
+    }
+    let scratch: RegSet =
+        [Gpr::RCX, Gpr::RSI, Gpr::RDI, Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11].into_iter().collect();
+    let cautious = Convention::cautious();
+    Convention {
+        read_by_call: Convention::system_v().read_by_call,
+        live_at_return: cautious.live_at_return & !(written & scratch),
+        ..cautious
+    }
+}
+
+/// A way into or out of a block that something is done on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Route {
+    /// Out of a block.
+    Out(BlockId, ArcKind),
+    /// Into a block from outside the function.
+    In(BlockId, ArcKind),
+    /// To a case of computed jumps.
+    Case(Node, BlockId),
+}
+
+/// Something done on a way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Count(u32),
+    Step(Step),
+}
+
+/// What is to be done where.
+struct Tasks {
+    /// Counters inside blocks.
     in_block: HashMap<BlockId, u32>,
-    /// On a way out of a block.
-    on_arc: HashMap<(BlockId, ArcKind), u32>,
-    /// On a way in from outside.
-    into: HashMap<(BlockId, ArcKind), u32>,
-    cases: HashMap<(Node, BlockId), u32>,
+    on_way: HashMap<Route, Vec<Task>>,
+}
+
+impl Tasks {
+    fn new(job: &Job<'_>, promotions: &Promotions) -> Self {
+        let mut tasks = Self { in_block: HashMap::new(), on_way: HashMap::new() };
+        for (i, counter) in job.plan.blocks.iter().enumerate() {
+            if let Some(counter) = counter {
+                tasks.in_block.insert(BlockId(i as u32), *counter);
+            }
+        }
+        let places = places(job.cfg, job.flow);
+        for (i, (arc, place)) in job.flow.arcs.iter().zip(places).enumerate() {
+            let way = match (arc.from, arc.to) {
+                (Node::Outside, Node::Block(to)) => Some(Route::In(to, arc.kind)),
+                (from, Node::Block(to)) if arc.kind == ArcKind::Case => Some(Route::Case(from, to)),
+                (Node::Block(from), _) => Some(Route::Out(from, arc.kind)),
+                _ => None,
+            };
+            let mut on_way = Vec::new();
+            match (job.plan.arcs[i], place) {
+                (Some(counter), Place::From(block) | Place::To(block)) => {
+                    tasks.in_block.insert(block, counter);
+                }
+                (Some(counter), _) => on_way.push(Task::Count(counter)),
+                (None, _) => {}
+            }
+            on_way.extend(promotions.steps.get(&i).into_iter().flatten().copied().map(Task::Step));
+            if let (false, Some(way)) = (on_way.is_empty(), way) {
+                tasks.on_way.entry(way).or_default().extend(on_way);
+            }
+        }
+        tasks
+    }
+
+    fn on(&self, way: Route) -> &[Task] {
+        self.on_way.get(&way).map_or(&[], Vec::as_slice)
+    }
 }
 
 struct Emitter<'a> {
     elf: &'a Elf<'a>,
     job: &'a Job<'a>,
     liveness: &'a Liveness<'a, Elf<'a>>,
-    counters: &'a Counters,
+    tasks: &'a Tasks,
+    promotions: &'a Promotions,
     a: Assembler,
     /// Heads of the blocks in this chunk.
     heads: HashMap<BlockId, Label>,
@@ -134,8 +184,8 @@ struct Emitter<'a> {
 }
 
 enum Stub {
-    /// Count, then go on at a block or outside.
-    Edge { label: Label, counter: Option<u32>, to: Target },
+    /// Count, then go on at a block or outside. The stack is as at `from`.
+    Edge { label: Label, tasks: Vec<Task>, reserved: RegSet, from: LinkAddr, to: Target },
     /// Tell the runtime of a new target, then go back.
     Miss { label: Label, back: Label, site: u32, at: LinkAddr },
 }
@@ -145,39 +195,37 @@ impl<'a> Emitter<'a> {
         elf: &'a Elf<'a>,
         job: &'a Job<'a>,
         liveness: &'a Liveness<'a, Elf<'a>>,
-        counters: &'a Counters,
+        tasks: &'a Tasks,
+        promotions: &'a Promotions,
         blocks: &[BlockId],
     ) -> Self {
         let mut a = Assembler::default();
         let heads = blocks.iter().map(|&id| (id, a.label())).collect();
         let (stubs, rows, throws) = (Vec::new(), Vec::new(), Vec::new());
-        Self { elf, job, liveness, counters, a, heads, stubs, rows, throws, ways: [0; 3] }
+        Self { elf, job, liveness, tasks, promotions, a, heads, stubs, rows, throws, ways: [0; 3] }
     }
 
     fn run(mut self, piece: AddrRange, blocks: &[BlockId]) -> Chunk {
         let mut entries: Vec<(LinkAddr, Label)> = Vec::new();
         for (i, &id) in blocks.iter().enumerate() {
             let block = self.job.cfg.block(id);
-            if self.deserves_alignment(block) {
+            let before = i.checked_sub(1).map(|i| self.job.cfg.block(blocks[i]));
+            if self.deserves_alignment(block, before) {
                 self.a.align(16);
             }
             self.row(block.start);
             if self.job.cfg.entries.contains(&id) {
                 let entry = self.a.label();
                 entries.push((block.start, entry));
-                let counter = self.counters.into.get(&(id, ArcKind::Enter)).copied();
-                match counter {
-                    // Only those who enter may come by; what is in front of the first block nobody falls into.
-                    Some(counter) if i > 0 => {
-                        let to = Target::Block(id);
-                        self.stubs.push(Stub::Edge { label: entry, counter: Some(counter), to });
-                    }
-                    _ => {
-                        self.a.bind(entry);
-                        if let Some(counter) = counter {
-                            self.count(Way::best(self.liveness.live_in(id)), counter);
-                        }
-                    }
+                let tasks = self.tasks.on(Route::In(id, ArcKind::Enter));
+                // Only those who enter may come by; what is in front of the first block nobody falls into.
+                if i > 0 && !tasks.is_empty() {
+                    let (tasks, reserved) = (tasks.to_vec(), RegSet::EMPTY);
+                    let to = Target::Block(id);
+                    self.stubs.push(Stub::Edge { label: entry, tasks, reserved, from: block.start, to });
+                } else {
+                    self.a.bind(entry);
+                    self.perform(tasks, self.liveness.live_in(id));
                 }
             }
             self.a.bind(self.heads[&id]);
@@ -221,10 +269,19 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A block its compiler had aligned stays aligned.
-    fn deserves_alignment(&self, block: &Block) -> bool {
-        block.start.0.is_multiple_of(16) && self.job.cfg.gaps.iter().any(|gap| gap.range.end == block.start)
-            || self.job.cfg.entries.first().is_some_and(|&e| self.job.cfg.block(e).start == block.start)
+    /// A block its compiler had aligned stays aligned: fill was in front of it, between blocks or at the end
+    /// of the one before.
+    fn deserves_alignment(&self, block: &Block, before: Option<&Block>) -> bool {
+        let Some(before) = before else { return true };
+        block.start.0.is_multiple_of(16)
+            && (before.end_addr() != block.start
+                || before.end == End::FallThrough
+                    && before.insns(self.elf).last().is_some_and(|insn| insn.is_padding()))
+    }
+
+    /// What must not be changed in front of an instruction or block of `id`.
+    fn reserved(&self, id: BlockId) -> RegSet {
+        self.promotions.reserved.get(&id).copied().unwrap_or(RegSet::EMPTY)
     }
 
     /// What comes next is unwound as what lay at `at` was.
@@ -240,20 +297,52 @@ impl<'a> Emitter<'a> {
         self.rows.push((self.a.pos(), None, 0));
     }
 
-    fn count(&mut self, way: Way, counter: u32) {
-        self.ways[usize::from(way.price())] += 1;
+    /// Where a counter is.
+    fn counter(&self, counter: u32) -> Dest {
         let layout = &self.job.layout;
         let number = u64::from(self.job.first_counter + counter);
-        let to = Dest::Area(slot_offset(layout.sites) + layout.counters_offset() + number * 8);
+        Dest::Area(slot_offset(layout.sites) + layout.counters_offset() + number * 8)
+    }
+
+    fn count(&mut self, way: Way, counter: u32) {
+        if let Some(&register) = self.promotions.registers.get(&counter) {
+            self.ways[0] += 1;
+            bump(&mut self.a, register);
+            return;
+        }
+        self.ways[usize::from(way.price())] += 1;
+        let to = self.counter(counter);
         let row = self.rows.last().and_then(|&(_, row, _)| row);
         for (pos, depth) in count(&mut self.a, way, to) {
             self.rows.push((pos, row, depth));
         }
     }
 
+    /// Does what is to be done on a way that leads to where `live` is live.
+    fn perform(&mut self, tasks: &[Task], live: RegSet) {
+        let mut live = live;
+        for task in tasks {
+            if let Task::Step(Step::Add(_, register) | Step::Clear(register)) = task {
+                live = live | RegSet::gpr(*register);
+            }
+        }
+        // A way may lead out of one loop and into another that keeps a counter in the same register.
+        let is_clear = |task: &&Task| matches!(task, Task::Step(Step::Clear(_)));
+        for &task in tasks.iter().filter(|t| !is_clear(t)).chain(tasks.iter().filter(is_clear)) {
+            match task {
+                Task::Count(counter) => self.count(Way::best(live), counter),
+                Task::Step(Step::Clear(register)) => clear(&mut self.a, register),
+                Task::Step(Step::Add(counter, register)) => {
+                    let to = self.counter(counter);
+                    add(&mut self.a, Way::best(live), register, to);
+                }
+            }
+        }
+    }
+
     fn block(&mut self, id: BlockId, next: Option<BlockId>) {
         let block = *self.job.cfg.block(id);
-        let counter = self.counters.in_block.get(&id).copied();
+        let counter = self.tasks.in_block.get(&id).copied();
         let place = counter.map(|_| self.place_in(id));
         let mut thrown: Option<(Pos, Throw)> = None;
         for insn in block.insns(self.elf) {
@@ -269,6 +358,10 @@ impl<'a> Emitter<'a> {
                 thrown = throw.map(|throw| (self.a.pos(), throw));
             }
             if insn.addr() == block.last_insn() && block.end != End::FallThrough {
+                let kind = if block.end == End::Return { ArcKind::Return } else { ArcKind::NoReturn };
+                if matches!(block.end, End::Return | End::Stop) {
+                    self.perform(self.tasks.on(Route::Out(id, kind)), !RegSet::ARITHMETIC_FLAGS);
+                }
                 self.end(id, &block, &insn);
             } else if !insn.is_padding() && !insn.is_landing_mark() || insn.is_breakpoint() {
                 self.copy(&insn);
@@ -283,7 +376,7 @@ impl<'a> Emitter<'a> {
         let block = self.job.cfg.block(id);
         let mut best: Option<(LinkAddr, Way)> = None;
         for ((at, live), insn) in self.liveness.per_insn(id).into_iter().zip(block.insns(self.elf)) {
-            let way = Way::best(live);
+            let way = Way::best(live | self.reserved(id));
             if best.is_none_or(|(_, known)| way.price() < known.price()) {
                 best = Some((at, way));
             }
@@ -302,7 +395,11 @@ impl<'a> Emitter<'a> {
     fn copy(&mut self, insn: &Insn) {
         let bytes = self.bytes(insn);
         match insn.tie(bytes) {
-            Tie::Operand { field, target } => self.a.with_distance(bytes, field, Dest::Fixed(target)),
+            Tie::Operand { field, target } => {
+                let copy = self.job.redirects.copy_of.get(&target).filter(|_| insn.is_lea());
+                let to = copy.map_or(Dest::Fixed(target), |&copy| Dest::Table(copy));
+                self.a.with_distance(bytes, field, to);
+            }
             _ => self.a.raw(bytes),
         }
     }
@@ -339,14 +436,15 @@ impl<'a> Emitter<'a> {
     fn way_out(&mut self, from: BlockId, target: LinkAddr) -> Dest {
         let to = self.job.cfg.block_starting(target).map_or(Target::Outside(target), Target::Block);
         let kind = if matches!(to, Target::Block(_)) { ArcKind::Taken } else { ArcKind::TailCall };
-        match self.counters.on_arc.get(&(from, kind)) {
-            None => self.dest(to),
-            Some(&counter) => {
-                let label = self.a.label();
-                self.stubs.push(Stub::Edge { label, counter: Some(counter), to });
-                Dest::Label(label)
-            }
+        let tasks = self.tasks.on(Route::Out(from, kind));
+        if tasks.is_empty() {
+            return self.dest(to);
         }
+        let label = self.a.label();
+        let (tasks, reserved) = (tasks.to_vec(), self.reserved(from));
+        let from = self.job.cfg.block(from).last_insn();
+        self.stubs.push(Stub::Edge { label, tasks, reserved, from, to });
+        Dest::Label(label)
     }
 
     fn dest(&self, to: Target) -> Dest {
@@ -382,12 +480,16 @@ impl<'a> Emitter<'a> {
             },
             _ => return,
         };
-        let counter = self.counters.on_arc.get(&(id, kind)).copied();
-        let again = match target {
-            Target::Block(to) if kind == ArcKind::CallReturn => self.counters.into.get(&(to, kind)).copied(),
-            _ => None,
+        let out_kind = match (kind, target) {
+            (ArcKind::Jump, Target::Outside(_)) => ArcKind::TailCall,
+            _ => kind,
         };
-        if let Some(counter) = counter.or(again) {
+        let mut tasks = self.tasks.on(Route::Out(id, out_kind)).to_vec();
+        if let (Target::Block(to), ArcKind::CallReturn) = (target, kind) {
+            // A call that may come back again: counted as a way in.
+            tasks.extend(self.tasks.on(Route::In(to, kind)));
+        }
+        if !tasks.is_empty() {
             let live = match target {
                 Target::Block(to) => {
                     self.row(self.job.cfg.block(to).start);
@@ -395,7 +497,7 @@ impl<'a> Emitter<'a> {
                 }
                 _ => RegSet::ALL,
             };
-            self.count(Way::best(live), counter);
+            self.perform(&tasks, live | self.reserved(id));
         }
         match target {
             Target::Block(to) if Some(to) == next => {}
@@ -438,21 +540,14 @@ impl<'a> Emitter<'a> {
     fn pending_stubs(&mut self) {
         for stub in std::mem::take(&mut self.stubs) {
             match stub {
-                Stub::Edge { label, counter, to } => {
+                Stub::Edge { label, tasks, reserved, from, to } => {
                     let live = match to {
-                        Target::Block(to) => {
-                            self.row(self.job.cfg.block(to).start);
-                            self.liveness.live_in(to)
-                        }
+                        Target::Block(to) => self.liveness.live_in(to),
                         _ => RegSet::ALL,
                     };
-                    if let Target::Outside(at) = to {
-                        self.row(at);
-                    }
+                    self.row(from);
                     self.a.bind(label);
-                    if let Some(counter) = counter {
-                        self.count(Way::best(live), counter);
-                    }
+                    self.perform(&tasks, live | reserved);
                     let to = self.dest(to);
                     self.a.jump(None, to);
                 }
@@ -479,28 +574,43 @@ impl<'a> Emitter<'a> {
             let Node::Block(to) = arc.to else { continue };
             let Some(&head) = self.heads.get(&to) else { continue };
             let at = self.job.cfg.block(to).start;
-            let label = match self.counters.cases.get(&(arc.from, to)) {
-                None => head,
-                Some(&counter) => {
-                    let label = self.a.label();
-                    self.row(at);
-                    self.a.bind(label);
-                    self.count(Way::best(self.liveness.live_in(to)), counter);
-                    self.a.jump(None, Dest::Label(head));
-                    label
-                }
+            let tasks = self.tasks.on(Route::Case(arc.from, to));
+            let label = if tasks.is_empty() {
+                head
+            } else {
+                let label = self.a.label();
+                self.row(at);
+                self.a.bind(label);
+                self.perform(tasks, self.liveness.live_in(to));
+                self.a.jump(None, Dest::Label(head));
+                label
             };
             let jump = match arc.from {
                 Node::Block(from) => Some(from),
                 Node::Hub(hub) => self.job.flow.hubs[hub as usize].jumps.first().copied(),
                 Node::Outside => None,
             };
-            match jump.and_then(|jump| self.job.copies.get(&jump)) {
-                Some(&copy) => cases.push((copy, at, label)),
-                None => labels.push((at, label)),
+            let redirected = jump.filter(|jump| self.job.redirects.of_jump.contains_key(jump));
+            match (redirected, arc.from) {
+                (None, _) => labels.push((at, label)),
+                (Some(jump), Node::Block(_)) => cases.extend(self.tables_of(&[jump], at, label)),
+                (Some(_), Node::Hub(hub)) => {
+                    let jumps = &self.job.flow.hubs[hub as usize].jumps;
+                    cases.extend(self.tables_of(jumps, at, label));
+                }
+                (Some(_), Node::Outside) => {}
             }
         }
         (labels, cases)
+    }
+
+    /// The redirected tables of `jumps`, all of which lead from `at` to `label`.
+    fn tables_of(&self, jumps: &[BlockId], at: LinkAddr, label: Label) -> Vec<(u32, LinkAddr, Label)> {
+        let mut tables: Vec<u32> =
+            jumps.iter().filter_map(|jump| self.job.redirects.of_jump.get(jump)).flatten().copied().collect();
+        tables.sort_unstable();
+        tables.dedup();
+        tables.into_iter().map(|table| (table, at, label)).collect()
     }
 
     /// Calls from code that does not know of this copy come through a gate, which sees to it that the
@@ -531,12 +641,14 @@ impl<'a> Emitter<'a> {
         let Some((from, throw)) = thrown else { return };
         let to = self.a.pos();
         let pad = throw.pad.and_then(|at| self.job.cfg.block_starting(at)).map(|pad| {
-            let counter = self.counters.on_arc.get(&(id, ArcKind::LandingPad)).copied();
-            match (counter, self.heads.get(&pad)) {
-                (None, Some(&head)) => head,
+            let tasks = self.tasks.on(Route::Out(id, ArcKind::LandingPad));
+            match (tasks, self.heads.get(&pad)) {
+                ([], Some(&head)) => head,
                 _ => {
                     let label = self.a.label();
-                    self.stubs.push(Stub::Edge { label, counter, to: Target::Block(pad) });
+                    let (tasks, reserved) = (tasks.to_vec(), RegSet::EMPTY);
+                    let (from, to) = (self.job.cfg.block(pad).start, Target::Block(pad));
+                    self.stubs.push(Stub::Edge { label, tasks, reserved, from, to });
                     label
                 }
             }

@@ -4,6 +4,8 @@ use crate::assembler::{Dest, Fix, Routine};
 use crate::eh_frame::{self, Entry, Writer};
 use crate::elf_file::{self, Changes, NewSection, NewSegment, NewSymbol, Old};
 use crate::emit::{Chunk, Job, emit};
+use crate::needs::Needs;
+use crate::redirect::{Addends, Redirect, Redirects};
 use crate::runtime::Runtime;
 use crate::select::{Left, Movable, Survey, check, survey};
 use crate::start;
@@ -105,6 +107,7 @@ pub struct Rewritten {
 
 struct Ready {
     movable: Movable,
+    redirects: Redirects,
     measured: Measured,
 }
 
@@ -114,7 +117,7 @@ pub struct Rewriter<'a, 'd> {
     program: &'a Program<'d>,
     options: &'a Options<'a>,
     old: Old<'d>,
-    movables: Vec<Option<Movable>>,
+    movables: Vec<Option<(Movable, Redirects)>>,
     /// What was decided.
     pub outline: Outline,
 }
@@ -144,6 +147,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         }
         let kernel: Vec<bool> = surveys.iter().map(|s| s.syscall).collect();
         let steady = Steady::new(image, program, &kernel);
+        let addends = Addends::new(image);
         let mut decided: Vec<Result<Ready, Left>> = program
             .functions
             .par_iter()
@@ -152,16 +156,21 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                 if !(options.wanted)(FunctionId(i as u32)) {
                     return Err(Left::NotWanted);
                 }
-                let movable = check(image, program, function, &surveys[i], &|_| false)?;
                 let cfg = &function.cfg;
-                let flow = Flow::new(cfg, &steady.calls(cfg), &|_| false);
+                let redirects = Redirects::find(image, &addends, cfg);
+                let redirected = |jump| redirects.of_jump.contains_key(&jump);
+                let movable = check(image, program, function, &surveys[i], &redirected)?;
+                let in_kernel = |block: BlockId| {
+                    surveys[i].syscall && cfg.block(block).insns(&image.elf).any(|insn| insn.is_syscall())
+                };
+                let flow = Flow::new(cfg, &steady.calls(cfg, &in_kernel), &redirected);
                 let plan = match options.mode {
                     Mode::Edges => Plan::edges(cfg, &flow, &Frequencies::estimate(cfg, &flow)),
                     Mode::Blocks => Plan::blocks(cfg, &flow),
                     Mode::Functions => Plan::functions(&flow),
                 };
                 let measured = Measured { flow, plan, first_counter: 0, sites: HashMap::new() };
-                Ok(Ready { movable, measured })
+                Ok(Ready { movable, redirects, measured })
             })
             .collect();
         let outline = number(image, program, options, &mut decided);
@@ -169,8 +178,8 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let mut fates = Vec::new();
         for function in decided {
             match function {
-                Ok(Ready { movable, measured }) => {
-                    movables.push(Some(movable));
+                Ok(Ready { movable, redirects, measured }) => {
+                    movables.push(Some((movable, redirects)));
                     fates.push(Fate::Measured(Box::new(measured)));
                 }
                 Err(left) => {
@@ -216,6 +225,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let profile_at = tables_at.offset(tables.len() as u64);
         tables.extend(profile);
         tables.resize(tables.len().next_multiple_of(8), 0);
+        let copies = self.jump_tables(&chunks, &places, &mut tables, tables_at);
         let lsda_at = tables_at.offset(tables.len() as u64);
         let lsdas = self.exception_tables(&chunks, &places, &mut tables, tables_at);
         let lsda_len = tables_at.0 + tables.len() as u64 - lsda_at.0;
@@ -245,11 +255,11 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             call: symbol("relive_call")?,
         };
         let mut code = vec![0xcc; code_len as usize];
-        for ((_, chunk), &place) in chunks.iter().zip(&places) {
+        for ((i, chunk), &place) in chunks.iter().zip(&places) {
             let bytes = &mut code[place.since(code_at) as usize..][..chunk.code.bytes.len()];
             bytes.copy_from_slice(&chunk.code.bytes);
             for fix in &chunk.code.fixes {
-                map.fix(bytes, fix, place);
+                map.fix(bytes, fix, place, |table| copies[&(*i, table)]);
             }
         }
 
@@ -313,7 +323,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
 
     /// All new code, by old address.
     fn emit(&self) -> Vec<(usize, Chunk)> {
-        let no_copies = HashMap::new();
+        let needs = Needs::new(self.image, self.program);
         let mut chunks: Vec<(usize, Chunk)> = self
             .outline
             .fates
@@ -321,7 +331,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             .enumerate()
             .flat_map_iter(|(i, fate)| {
                 let chunks = match (fate, &self.movables[i]) {
-                    (Fate::Measured(measured), Some(movable)) => emit(
+                    (Fate::Measured(measured), Some((movable, redirects))) => emit(
                         &self.image.elf,
                         &Job {
                             cfg: &self.program.functions[i].cfg,
@@ -329,7 +339,8 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                             plan: &measured.plan,
                             first_counter: measured.first_counter,
                             sites: &measured.sites,
-                            copies: &no_copies,
+                            redirects,
+                            needs: &needs,
                             layout: self.outline.layout,
                             frames: &movable.frames,
                         },
@@ -341,6 +352,46 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             .collect();
         chunks.par_sort_by_key(|(_, chunk)| chunk.piece.start);
         chunks
+    }
+
+    /// Copies of jump tables, by function and number.
+    fn jump_tables(
+        &self,
+        chunks: &[(usize, Chunk)],
+        places: &[LinkAddr],
+        tables: &mut Vec<u8>,
+        tables_at: LinkAddr,
+    ) -> HashMap<(usize, u32), LinkAddr> {
+        let cases = self.cases(chunks, places);
+        let mut copies = HashMap::new();
+        for (i, movable) in self.movables.iter().enumerate() {
+            let Some((_, redirects)) = movable else { continue };
+            for (number, redirect) in redirects.tables.iter().enumerate() {
+                let Redirect::Copy { targets, .. } = redirect else { continue };
+                tables.resize(tables.len().next_multiple_of(4), 0);
+                let at = tables_at.offset(tables.len() as u64);
+                copies.insert((i, number as u32), at);
+                for target in targets {
+                    let to = cases.get(&(i, number as u32, *target)).unwrap_or(target);
+                    tables.extend((to.0.wrapping_sub(at.0) as u32).to_le_bytes());
+                }
+            }
+        }
+        copies
+    }
+
+    /// Where the cases of redirected tables are now, by function, table and old place.
+    fn cases(
+        &self,
+        chunks: &[(usize, Chunk)],
+        places: &[LinkAddr],
+    ) -> HashMap<(usize, u32, LinkAddr), LinkAddr> {
+        let all = chunks.iter().zip(places);
+        all.flat_map(|((i, chunk), &place)| {
+            let cases = chunk.cases.iter();
+            cases.map(move |&(table, old, new)| ((*i, table, old), place.offset(u64::from(new))))
+        })
+        .collect()
     }
 
     /// Whether code of the module may run before its start: resolvers of indirect functions.
@@ -360,7 +411,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
     ) -> Vec<Option<LinkAddr>> {
         let mut at_all = Vec::with_capacity(chunks.len());
         for ((i, chunk), _) in chunks.iter().zip(places) {
-            let frames = &self.movables[*i].as_ref().expect("moved").frames;
+            let frames = &self.movables[*i].as_ref().expect("moved").0.frames;
             let old = frames.frame_at(chunk.blocks[0].0).and_then(|(_, _, lsda)| lsda.as_ref());
             at_all.push(old.map(|old| {
                 tables.resize(tables.len().next_multiple_of(4), 0);
@@ -397,7 +448,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             writer.entry(&Entry { range, treatment, lsda, rows });
         }
         for (((i, chunk), &place), &lsda) in chunks.iter().zip(places).zip(lsdas) {
-            let frames = &self.movables[*i].as_ref().expect("moved").frames;
+            let frames = &self.movables[*i].as_ref().expect("moved").0.frames;
             let Some((_, treatment, _)) = frames.frame_at(chunk.blocks[0].0) else { continue };
             let entry_row = Row::at_entry();
             let rows = chunk
@@ -426,7 +477,19 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let mut lead: HashMap<LinkAddr, LinkAddr> = collect(chunks, places, |c| &c.labels);
         lead.extend(collect(chunks, places, |c| &c.gates));
         let mut patches = Vec::new();
-        for movable in self.movables.iter().flatten() {
+        let cases = self.cases(chunks, places);
+        for (i, movable) in self.movables.iter().enumerate() {
+            let tables = movable.iter().flat_map(|(_, redirects)| redirects.tables.iter().enumerate());
+            for (number, table) in tables {
+                let Redirect::InPlace(words) = table else { continue };
+                for (at, target) in words {
+                    if let Some(to) = cases.get(&(i, number as u32, *target)) {
+                        patches.push((*at, to.0.to_le_bytes().to_vec()));
+                    }
+                }
+            }
+        }
+        for (movable, _) in self.movables.iter().flatten() {
             if self.options.trap {
                 let kept: Vec<AddrRange> = movable.detours.iter().flat_map(|d| d.keeps()).collect();
                 for range in &movable.dead {
@@ -508,7 +571,7 @@ struct Map {
 }
 
 impl Map {
-    fn fix(&self, bytes: &mut [u8], fix: &Fix, place: LinkAddr) {
+    fn fix(&self, bytes: &mut [u8], fix: &Fix, place: LinkAddr, table: impl Fn(u32) -> LinkAddr) {
         let to = match fix.to {
             Dest::Entry(at) => self.entries.get(&at).copied().unwrap_or(at),
             Dest::Block(at) => self.blocks[&at],
@@ -516,7 +579,8 @@ impl Map {
             Dest::Area(offset) => self.area.offset(offset),
             Dest::Runtime(Routine::Enter) => self.enter,
             Dest::Runtime(Routine::Call) => self.call,
-            Dest::Label(_) | Dest::Table(_) => unreachable!("settled before"),
+            Dest::Table(number) => table(number),
+            Dest::Label(_) => unreachable!("settled before"),
         };
         let distance = to.0.wrapping_sub(place.0 + u64::from(fix.from)) as u32;
         bytes[fix.at as usize..][..4].copy_from_slice(&distance.to_le_bytes());

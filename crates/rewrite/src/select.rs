@@ -96,7 +96,7 @@ pub fn check(
     program: &Program<'_>,
     function: &Function<'_>,
     survey: &Survey,
-    copied: &dyn Fn(BlockId) -> bool,
+    redirected: &dyn Fn(BlockId) -> bool,
 ) -> Result<Movable, Left> {
     let cfg = &function.cfg;
     if let Some(reason) = function.reason() {
@@ -130,7 +130,7 @@ pub fn check(
     }
     let mut places: Vec<LinkAddr> = cfg.entries.iter().map(|&e| cfg.block(e).start).collect();
     let entries = places.len();
-    for edge in cfg.edges.iter().filter(|e| e.kind == EdgeKind::Case && !copied(e.from)) {
+    for edge in cfg.edges.iter().filter(|e| e.kind == EdgeKind::Case && !redirected(e.from)) {
         if let Target::Block(to) = edge.to {
             let at = cfg.block(to).start;
             if places[..entries].contains(&at) {
@@ -141,14 +141,14 @@ pub fn check(
     }
     places.sort_unstable();
     places.dedup();
-    let dead = dead_code(program, cfg);
+    let dead = dead_code(image, program, cfg);
     let bytes = |at| image.elf.bytes_at(at).first_chunk().copied().unwrap_or_default();
     let detours = detour::plan(&places, &dead, bytes).ok_or(Left::TooSmall)?;
     Ok(Movable { frames, detours, dead })
 }
 
 /// The old code of a function and the fill behind it, without data in between.
-fn dead_code(program: &Program<'_>, cfg: &Cfg) -> Vec<AddrRange> {
+fn dead_code(image: &Image<'_>, program: &Program<'_>, cfg: &Cfg) -> Vec<AddrRange> {
     let mut dead = Vec::new();
     for piece in &cfg.pieces {
         let mut end = piece.end;
@@ -158,6 +158,9 @@ fn dead_code(program: &Program<'_>, cfg: &Cfg) -> Vec<AddrRange> {
             && stretch.range.start == end
         {
             end = stretch.range.end;
+        }
+        if image.elf.text.iter().any(|text| text.end == end) {
+            end = behind_section(image, end);
         }
         let mut start = piece.start;
         for gap in cfg.gaps.iter().filter(|g| g.kind == GapKind::Data && piece.contains(g.range.start)) {
@@ -171,4 +174,14 @@ fn dead_code(program: &Program<'_>, cfg: &Cfg) -> Vec<AddrRange> {
         }
     }
     dead
+}
+
+/// Where what comes behind a section begins, as far as the file goes: the bytes between are nobody's.
+fn behind_section(image: &Image<'_>, end: LinkAddr) -> LinkAddr {
+    let Some(segment) = image.elf.segment_holding(LinkAddr(end.0 - 1)) else { return end };
+    let limit = segment.range.start.offset(segment.data.len() as u64);
+    let sections = image.elf.sections.iter().filter(|s| s.loaded && s.range.start >= end);
+    let next = sections.map(|s| s.range.start).min();
+    // Without section headers nobody knows what is there.
+    next.map_or(end, |next| next.min(limit)).max(end)
 }
