@@ -8,4 +8,5 @@ mod behaviour;
 mod files;
 mod kit;
 mod processes;
+mod random;
 mod steps;

@@ -5,7 +5,7 @@ use relive_testkit::steps::{Stepper, Steps};
 
 /// Compares every measured block with what was executed. `of` says which functions to look at: the libc
 /// inside a static program does not run the same twice.
-fn agrees(profile: &Profile, steps: &Steps, of: &dyn Fn(&str) -> bool, what: &str) -> usize {
+pub(crate) fn agrees(profile: &Profile, steps: &Steps, of: &dyn Fn(&str) -> bool, what: &str) -> usize {
     let mut compared = 0;
     let mut wrong = Vec::new();
     let blocks = profile.blocks();
@@ -116,4 +116,11 @@ fn library_with_exceptions() {
     let profile = lab.profile(&counted);
     assert!(agrees(&profile, &steps, &|_| true, "exceptions") > 15);
     profile.adds_up("exceptions");
+}
+
+/// Code as compilers seldom write it.
+#[test]
+fn assembly() {
+    check("gcc -O2", "assembly.c", &[], 40);
+    check("gcc -O0 -no-pie -fno-pie", "assembly.c", &[], 40);
 }
