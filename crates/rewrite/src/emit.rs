@@ -13,7 +13,7 @@ use relive_abi::counters::{keys_offset, slot_offset};
 use relive_abi::rprof::{Site, SlotLayout};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Block, BlockId, Cfg, End, Target};
-use relive_code::isa::{EffectsReader, Flow as InsnFlow, Gpr, Insn, RegSet, Tie};
+use relive_code::isa::{Flow as InsnFlow, Insn, RegSet, Tie};
 use relive_code::liveness::{Convention, Liveness};
 use relive_image::elf::Elf;
 use relive_probe::graph::{ArcKind, Flow, Node};
@@ -71,7 +71,7 @@ pub struct Chunk {
 #[must_use]
 pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
     let callees = |at| job.needs.of(at);
-    let liveness = Liveness::with_callees(job.cfg, elf, &convention(elf, job.cfg), &callees);
+    let liveness = Liveness::with_callees(job.cfg, elf, &convention(job), &callees);
     let promotions = promote(job.cfg, elf, job.flow, job.plan, &liveness);
     let tasks = Tasks::new(job, &promotions);
     let pieces = job.cfg.pieces.iter().filter_map(|&piece| {
@@ -87,20 +87,12 @@ pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
     pieces.collect()
 }
 
-/// What may be live outside the function. Compilers that see both sides of a call may rely on a register
-/// the callee leaves alone, but not on one it writes, unless it holds a result.
-fn convention(elf: &Elf<'_>, cfg: &Cfg) -> Convention {
-    let mut written = RegSet::EMPTY;
-    let mut reader = EffectsReader::new();
-    for block in &cfg.blocks {
-        block.insns(elf).for_each(|insn| written = written | reader.effects(&insn).writes);
-    }
-    let scratch: RegSet =
-        [Gpr::RCX, Gpr::RSI, Gpr::RDI, Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11].into_iter().collect();
+/// What may be live outside the function.
+fn convention(job: &Job<'_>) -> Convention {
     let cautious = Convention::cautious();
     Convention {
         read_by_call: Convention::system_v().read_by_call,
-        live_at_return: cautious.live_at_return & !(written & scratch),
+        live_at_return: cautious.live_at_return & !job.needs.changes_of(job.cfg),
         ..cautious
     }
 }

@@ -1,11 +1,12 @@
-//! What each function reads of what its callers left in registers.
+//! What each function reads of what its callers left in registers, and what it leaves changed.
 //!
 //! Calling conventions say it for calls into other modules. Inside a module compilers and people agree on
-//! whatever they like, so here every function is asked itself, callees before their callers.
+//! whatever they like, so here every function is asked itself, callees before their callers. A caller that
+//! knows its callee may keep a value in any register the callee, and whoever that calls, leaves alone.
 
 use relive_code::addr::LinkAddr;
-use relive_code::cfg::{Cfg, End, Target};
-use relive_code::isa::RegSet;
+use relive_code::cfg::{Cfg, EdgeKind, End, Target};
+use relive_code::isa::{EffectsReader, Gpr, RegSet};
 use relive_code::liveness::{Convention, Liveness};
 use relive_image::image::Image;
 use relive_image::program::{FunctionId, Program};
@@ -15,13 +16,19 @@ use std::collections::HashMap;
 pub struct Needs<'a, 'd> {
     image: &'a Image<'d>,
     reads: HashMap<LinkAddr, RegSet>,
+    changes: HashMap<LinkAddr, RegSet>,
+}
+
+/// What any function may change, by convention, but for where it leaves results.
+fn scratch() -> RegSet {
+    [Gpr::RCX, Gpr::RSI, Gpr::RDI, Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11].into_iter().collect()
 }
 
 impl<'a, 'd> Needs<'a, 'd> {
     /// Asks all functions.
     #[must_use]
     pub fn new(image: &'a Image<'d>, program: &Program<'d>) -> Self {
-        let mut this = Self { image, reads: HashMap::new() };
+        let mut this = Self { image, reads: HashMap::new(), changes: HashMap::new() };
         let convention = Convention {
             read_by_call: Convention::system_v().read_by_call,
             // What only passes through is no business of the function.
@@ -29,23 +36,76 @@ impl<'a, 'd> Needs<'a, 'd> {
             live_at_no_return: RegSet::EMPTY,
             ..Convention::cautious()
         };
-        for id in callees_first(program) {
-            let function = program.function(id);
-            if !function.cfg.is_understood() {
-                continue;
+        // Starts from nothing and asks again whoever calls a function that said more than before.
+        let order = callees_first(program);
+        let mut callers: HashMap<FunctionId, Vec<FunctionId>> = HashMap::new();
+        for &id in &order {
+            for callee in called(program, &program.function(id).cfg) {
+                callers.entry(callee).or_default().push(id);
             }
-            let callees = |at| this.of(at);
-            let liveness = Liveness::with_callees(&function.cfg, &image.elf, &convention, &callees);
-            let reads: Vec<_> = function
-                .cfg
-                .entries
-                .iter()
-                .map(|&e| (function.cfg.block(e).start, liveness.live_in(e)))
-                .collect();
-            drop(liveness);
-            this.reads.extend(reads);
+        }
+        let mut stale = vec![true; program.functions.len()];
+        for function in program.functions.iter().filter(|f| f.cfg.is_understood()) {
+            for &entry in &function.cfg.entries {
+                let at = function.cfg.block(entry).start;
+                this.reads.insert(at, RegSet::EMPTY);
+                this.changes.insert(at, RegSet::EMPTY);
+            }
+        }
+        while stale.contains(&true) {
+            for &id in &order {
+                let function = program.function(id);
+                if std::mem::take(&mut stale[id.index()])
+                    && function.cfg.is_understood()
+                    && this.ask(&function.cfg, &convention)
+                {
+                    callers.get(&id).into_iter().flatten().for_each(|caller| stale[caller.index()] = true);
+                }
+            }
         }
         this
+    }
+
+    /// Asks one function; whether it said more than before.
+    fn ask(&mut self, cfg: &Cfg, convention: &Convention) -> bool {
+        let callees = |at| self.of(at);
+        let liveness = Liveness::with_callees(cfg, &self.image.elf, convention, &callees);
+        let reads: Vec<_> = cfg.entries.iter().map(|&e| (cfg.block(e).start, liveness.live_in(e))).collect();
+        let changes = self.changes_of(cfg);
+        let mut more = false;
+        for (at, reads) in reads {
+            more |= self.reads.insert(at, reads) != Some(reads);
+            more |= self.changes.insert(at, changes) != Some(changes);
+        }
+        more
+    }
+
+    /// Scratch registers that callers of this code cannot rely on, whoever they are.
+    #[must_use]
+    pub fn changes_of(&self, cfg: &Cfg) -> RegSet {
+        let mut changes = RegSet::EMPTY;
+        let mut reader = EffectsReader::new();
+        let callee = |at: LinkAddr| match self.changes.get(&at) {
+            Some(&changes) => changes,
+            None if self.image.stub_holding(at).is_some() => scratch(),
+            None => RegSet::EMPTY,
+        };
+        for block in &cfg.blocks {
+            block.insns(&self.image.elf).for_each(|insn| changes |= reader.effects(&insn).writes);
+            changes |= match block.end {
+                End::Call(to) => callee(to),
+                End::IndirectCall(_) => scratch(),
+                _ => RegSet::EMPTY,
+            };
+        }
+        for edge in &cfg.edges {
+            changes |= match (edge.to, edge.kind) {
+                (Target::Outside(to), _) => callee(to),
+                (Target::Elsewhere, EdgeKind::TailCall) => scratch(),
+                _ => RegSet::EMPTY,
+            };
+        }
+        changes & scratch()
     }
 
     /// What the code at `at` reads when it is called; `None` if the calling convention says it.
@@ -53,8 +113,11 @@ impl<'a, 'd> Needs<'a, 'd> {
     pub fn of(&self, at: LinkAddr) -> Option<RegSet> {
         match self.reads.get(&at) {
             Some(&reads) => Some(reads),
-            None if self.image.stub_holding(at).is_some() => None,
-            // Part of a cycle of calls, or code nobody understands.
+            // Nothing that is called by name from another module has a static chain.
+            None if self.image.stub_holding(at).is_some() => {
+                Some(Convention::system_v().read_by_call & !RegSet::gpr(Gpr::R10))
+            }
+            // Code nobody understands.
             None => Some(RegSet::ALL),
         }
     }
