@@ -189,3 +189,104 @@ fn gdb() {
         assert!(!frames.iter().any(|f| f.contains("??")), "{how}: {text}");
     }
 }
+
+/// Loops that go on until a signal ends them, in one way or another.
+#[test]
+fn loops_left_by_signals() {
+    for how in ["gcc -O2", "clang-19 -O2"] {
+        let lab = Lab::new();
+        let native = lab.build(how, "spin.c", "program");
+        let counted = lab.instrument(&native, &[]);
+        for way in ["flag", "jump", "exit", "_exit"] {
+            let profile = lab.profile(&counted);
+            let _ = std::fs::remove_file(&profile.0);
+            let ran = lab.run(&counted, &[way]);
+            let status =
+                [("flag", 2), ("jump", 2), ("exit", 3), ("_exit", 4)].iter().find(|(w, _)| *w == way);
+            assert_eq!(ran.status.code(), status.map(|&(_, code)| code), "{how} {way}: {}", ran.stderr);
+            let turns: u64 = ran.stdout.trim_start_matches("turns ").trim().parse().expect("turns");
+            let name = if way == "flag" { "until_flag" } else { "endless" };
+            let blocks = profile.blocks();
+            let most =
+                blocks.iter().filter(|b| b.function == name).filter_map(|b| b.count).max().unwrap_or(0);
+            // A turn may just have begun; one or two checks come on top.
+            assert!((turns..=turns + 2).contains(&most), "{how} {way}: {turns} turns, counted {most}");
+        }
+    }
+}
+
+#[test]
+fn registers_of_all_kinds() {
+    if !std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" avx ")) {
+        println!("skipped: this machine has no AVX");
+        return;
+    }
+    for how in ["gcc -O2 -mavx", "gcc -O0 -mavx", "clang-19 -O2 -mavx -no-pie -fno-pie"] {
+        Lab::new().check(how, "registers.c", &[]);
+    }
+}
+
+/// Counters in blocks and counters on a few edges tell the same.
+#[test]
+fn modes_agree() {
+    for (how, source, args) in [
+        ("g++ -O2 -std=c++14", "exceptions.cc", &[][..]),
+        ("clang++-19 -O2 -std=c++17", "exceptions.cc", &[]),
+        ("g++ -O0", "calls.cc", &[]),
+        ("gcc -O2", "jumps.c", &["0"]),
+        ("gcc -O3", "processes.c", &["fork"]),
+        ("gcc -O2", "processes.c", &["tree"]),
+        ("g++ -O2", "threads.cc", &[]),
+    ] {
+        let lab = Lab::new();
+        let native = lab.build(how, source, "program");
+        let read = |mode: &str| -> Vec<(String, u64, Option<u64>)> {
+            let counted = lab.instrument(&native, &["--mode", mode]);
+            let profile = lab.compare(&native, &counted, args, &format!("{how} {source} {mode}"));
+            profile.blocks().into_iter().map(|b| (b.function, b.address, b.count)).collect()
+        };
+        let (edges, blocks) = (read("edges"), read("blocks"));
+        for (one, other) in edges.iter().zip(&blocks) {
+            assert_eq!(one, other, "{how} {source}");
+        }
+    }
+}
+
+/// Programs of the system, with a little work each.
+#[test]
+fn system_programs() {
+    let work = [
+        ("gzip", "seq 1 20000 | \"$0\" -9 | \"$0\" -d | cksum"),
+        ("sort", "seq 1 9000 | \"$0\" -k1.2 -r | cksum"),
+        ("sed", "seq 1 3000 | \"$0\" -n -e 's/7/x/g' -e '/x1/p' | cksum"),
+        ("grep", "seq 1 9000 | \"$0\" -E '^(1|2).*7(3|4)$'; echo $?"),
+        ("find", "\"$0\" /usr/share/doc -maxdepth 1 -name 'lib*' | sort | cksum"),
+        ("tar", "\"$0\" cf - /usr/share/doc/bash /etc/passwd 2>/dev/null | \"$0\" tf - | cksum"),
+        (
+            "bash",
+            "\"$0\" -c 'f() { for ((i=0;i<900;i++)); do a[i%50]=$((i*i)); done; echo ${#a[@]} ${a[7]}; }; f; (f | cat); trap \"echo bye\" EXIT; x=$(echo a $(echo b)); case $x in a*) echo yes;; esac; for i in 1 2; do echo $i; done | while read l; do echo \"<$l>\"; done; exit 3'; echo $?",
+        ),
+        (
+            "perl",
+            "PERL_HASH_SEED=0 \"$0\" -e 'my %h; $h{$_ % 97} .= chr(65+$_%26) for 1..3000; for (sort keys %h) { (my $t=$h{$_}) =~ s/([A-M])(N|O)?/$2$1/g; $s += length($t)*ord($t) } print \"$s\\n\"; eval { die {} }; print ref($@), \"\\n\"; my $p=fork; exit 3 if !$p; waitpid $p,0; print $?>>8'; echo $?",
+        ),
+        ("objdump", "\"$0\" -d /bin/true | cksum"),
+    ];
+    let lab = Lab::new();
+    for (name, script) in work {
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let Some(path) = std::env::split_paths(&paths).map(|p| p.join(name)).find(|p| p.is_file()) else {
+            println!("skipped: there is no {name} here");
+            continue;
+        };
+        let profile = lab.path(&format!("{name}.rprof"));
+        let counted = lab.instrument(&path, &["--profile", profile.to_str().expect("a path")]);
+        let run = |program: &std::path::Path| {
+            let mut command = lab.command("sh".as_ref(), &["-c", script]);
+            command.arg(program).env("LC_ALL", "C");
+            lab.finish(command)
+        };
+        run(&counted).behaves_as(&run(&path), name);
+        assert!(crate::kit::Profile(profile).runs() > 0, "{name}");
+    }
+}
