@@ -1,7 +1,7 @@
 #!/bin/bash
 # Compiles what fetch.sh brought, one compilation at a time (JOBS=n for more) and at nice ${NICE:-10}.
 # usage: [CORPUS_DIR=dir] build.sh [--cfg clang-O2[,gcc-O2,...]] [--all] [program[/version]...]
-#   by default   the versions and configurations of accuracy.tsv, in its order
+#   by default   the versions and configurations of accuracy.tsv and counting.tsv, in their order
 #   --all        also every other version of sources.tsv, gcc-O2 (Rust: rustc-O2)
 #   --cfg LIST   these configurations (of configs.tsv) instead of those of the table
 # Leaves under CORPUS_DIR (default: target/corpus), and does not build again what is there:
@@ -19,10 +19,15 @@ D=$here/drivers; nice_="nice -n ${NICE:-10}"
 mkdir -p "$B" "$W" "$A"
 . "$here/recipes.sh"
 
+# Builds of counting.tsv are only run: they keep no truth.
+only_run() { case $cfg in *-static|*-static-pie|*-relocs|*-coverage|*-pgo|*-instr) return 0;; *) return 1;; esac; }
+
 # The prefix maps give the same source file the same name in the line tables of every version and hide the build folder.
 # -save-temps=obj with -Wa,-L is what makes the truth: assembler source, and its labels kept in the symbol table.
 compile() {
-  $nice_ "$@" $FLAGS -g -fno-lto -w -save-temps=obj -Wa,-L "-ffile-prefix-map=$PWD/=" "-ffile-prefix-map=$D/=driver/" \
+  local truth="-save-temps=obj -Wa,-L"
+  only_run && truth=
+  $nice_ "$@" $FLAGS -g -fno-lto -w $truth "-ffile-prefix-map=$PWD/=" "-ffile-prefix-map=$D/=driver/" \
     "-ffile-prefix-map=$I/=inputs/" "-ffile-prefix-map=$W/=work/"
 }
 cc() { compile "$CC" "$@"; }
@@ -30,13 +35,14 @@ cxx() { compile "$CXX" "$@"; }
 
 # What relive is shown: the linked file without the labels, and its poorer copies.
 finish() { # linked-file binary
+  if only_run; then mv "$1" "$2" && strip -s -o "$2.stripped" "$2"; return; fi
   if [ "$CC" = rustc ]; then mv "$1" "$2"; else
     mv "$1" "$2.labels" && objcopy --wildcard --strip-symbol '.L*' "$2.labels" "$2.tmp" && mv "$2.tmp" "$2" || return 1
   fi
   llvm-objcopy-19 --remove-section=.llvm_bb_addr_map "$2" "$2.nomap" || return 1
   strip -s -o "$2.stripped" "$2.nomap" || return 1
   cmp -s "$2" "$2.nomap" && rm "$2.nomap"
-  case $cfg in clang-*) [ -s "$2.nomap" ];; *) rm -f "$2.nomap";; esac
+  case $FLAGS in *-fbasic-block-address-map*) [ -s "$2.nomap" ];; *) rm -f "$2.nomap";; esac
 }
 
 wanted() { local x; [ ${#only[@]} -eq 0 ] && return 0; for x in "${only[@]}"; do [ "$x" = "$1" ] || [ "$x" = "$1/$2" ] && return 0; done; return 1; }
@@ -60,14 +66,14 @@ one() { # program version cfg
   else fail "build $prog $v $cfg: see $log"; fi
 }
 
-build_table() { # the accuracy table
+build_table() { # file of programs, versions and configurations
   local prog ver list c
   while IFS=$'\t' read -r prog ver list <&3; do
     case $prog in ''|\#*) continue;; esac
     wanted "$prog" "$ver" || continue
     list=${cfgs:-$list}
     for c in ${list//,/ }; do spawn "$prog" "$ver" "$c"; done
-  done 3<"$here/accuracy.tsv"
+  done 3<"$here/$1"
 }
 
 build_versions() { # every version
@@ -80,7 +86,8 @@ build_versions() { # every version
   done 3<"$here/sources.tsv"
 }
 
-build_table
+build_table accuracy.tsv
+[ -n "$cfgs" ] || build_table counting.tsv
 [ -n "$all" ] && build_versions
 wait
 echo "build done in $SECONDS s, failures: $(wc -l <"$fails")"

@@ -4,7 +4,7 @@
 //! The files are strangers, so each run is an unprivileged user's (when we are root), in a scratch folder, with a
 //! time limit.
 
-mod files;
+pub(crate) mod files;
 mod outcome;
 mod summary;
 
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
 }
 
 /// A copy of the binary that any user may run, and a scratch folder they may enter.
-fn lend(relive: &Path, scratch: &Path) -> Result<PathBuf> {
+pub(crate) fn lend(relive: &Path, scratch: &Path) -> Result<PathBuf> {
     std::fs::set_permissions(scratch, std::fs::Permissions::from_mode(0o755))?;
     let copy = scratch.join("relive");
     std::fs::copy(relive, &copy).with_context(|| format!("cannot copy {}", relive.display()))?;
@@ -111,7 +111,7 @@ fn inspect(file: &Path, relive: &Path, scratch: &Path, worker: usize, limit: Dur
 }
 
 /// As root, run as nobody; otherwise we are unprivileged already.
-fn unprivileged(program: &Path) -> Result<Command> {
+pub(crate) fn unprivileged(program: &Path) -> Result<Command> {
     let status = std::fs::read_to_string("/proc/self/status").context("/proc/self/status")?;
     let is_root = status
         .lines()

@@ -8,7 +8,7 @@ pub(crate) fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// One build of `accuracy.tsv`.
+/// One build of `accuracy.tsv` or `counting.tsv`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Build {
     pub(crate) program: String,
@@ -43,30 +43,35 @@ impl Build {
     }
 
     /// `lua`, `clang-O2` and `lua/clang-O2` all name `lua/clang-O2`.
-    fn is_named(&self, name: &str) -> bool {
+    pub(crate) fn is_named(&self, name: &str) -> bool {
         [&self.program, &self.configuration, &self.name()].iter().any(|own| *own == name)
     }
 }
 
+/// The builds of a table (`accuracy.tsv`, `counting.tsv`), there or not.
+pub(crate) fn table(name: &str) -> Result<Vec<Build>> {
+    let table = scripts().join(name);
+    let text = std::fs::read_to_string(&table).with_context(|| format!("{}", table.display()))?;
+    Ok(parse(&text))
+}
+
 /// The builds of one compiler that exist, restricted to `only` if that names any.
 pub(crate) fn builds(corpus: &Path, compiler: &str, only: &[String]) -> Result<Vec<Build>> {
-    let table = scripts().join("accuracy.tsv");
-    let text = std::fs::read_to_string(&table).with_context(|| format!("{}", table.display()))?;
-    let wanted: Vec<Build> = parse(&text)
-        .into_iter()
-        .filter(|build| build.configuration.starts_with(compiler))
-        .filter(|build| only.is_empty() || only.iter().any(|name| build.is_named(name)))
-        .collect();
+    let mut wanted = table("accuracy.tsv")?;
+    wanted.retain(|build| build.configuration.starts_with(compiler));
+    existing(corpus, wanted, only)
+        .with_context(|| format!("no {compiler} build: run benchmarks/corpus/fetch.sh and build.sh"))
+}
+
+/// Those of them that exist, restricted to `only` if that names any.
+pub(crate) fn existing(corpus: &Path, mut wanted: Vec<Build>, only: &[String]) -> Result<Vec<Build>> {
+    wanted.retain(|build| only.is_empty() || only.iter().any(|name| build.is_named(name)));
     let (there, missing): (Vec<Build>, Vec<Build>) =
         wanted.into_iter().partition(|build| build.binary(corpus, ".stripped").exists());
     for build in &missing {
         eprintln!("not built, left out: {}", build.name());
     }
-    ensure!(
-        !there.is_empty(),
-        "no {compiler} build in {}: run benchmarks/corpus/fetch.sh and build.sh",
-        corpus.display()
-    );
+    ensure!(!there.is_empty(), "nothing built in {}", corpus.display());
     Ok(there)
 }
 

@@ -1,4 +1,4 @@
-//! Measures how right and how fast `relive inspect` is.
+//! Measures how right and how fast relive is.
 //!
 //! Nothing here links any crate of relive: the truth comes from compilers, `llvm-objdump`, `llvm-readobj` and
 //! valgrind (`oracle`, `truth`), the answer from the text that the `relive` binary prints (`relive`), and `compare`
@@ -10,23 +10,25 @@
 #![allow(clippy::single_range_in_vec_init)]
 
 mod accuracy;
+mod behave;
 mod breadth;
 mod compare;
 mod corpus;
+mod exact;
 mod oracle;
+mod overhead;
 mod process;
 mod relive;
 mod speed;
 mod table;
 mod truth;
+mod workload;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(
-    about = "Measures how right and how fast `relive inspect` is, against truth that shares no code with it"
-)]
+#[command(about = "Measures how right and how fast relive is, against truth that shares no code with it")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -40,8 +42,17 @@ enum Command {
     AccuracyGcc(accuracy::Options),
     /// Blocks and edges against executed jumps only (any compiler: the Rust program)
     AccuracyRun(accuracy::Options),
+    /// Every executable of this machine, rewritten: does it still answer `--version` and `--help` as before
+    Behave(behave::Options),
     /// Every executable and library of this machine: crashes, hangs, and how much is understood
     Breadth(breadth::Options),
+    /// Counts of rewritten corpus programs against callgrind's, block by block
+    Exact(exact::Options),
+    /// Processor time of programs that count, against the same without, and against peers
+    Overhead(overhead::Options),
+    /// Runs a program and notes its processor time: what `overhead` puts before programs
+    #[command(hide = true)]
+    TimeChild(overhead::TimeOptions),
     /// Time and memory against `objdump -d`
     Speed(speed::Options),
 }
@@ -51,7 +62,19 @@ fn main() -> ExitCode {
         Command::AccuracyClang(options) => accuracy::clang(&options),
         Command::AccuracyGcc(options) => accuracy::gcc(&options),
         Command::AccuracyRun(options) => accuracy::executed(&options),
+        Command::Behave(options) => behave::run(&options),
         Command::Breadth(options) => breadth::run(&options),
+        Command::Exact(options) => exact::run(&options),
+        Command::Overhead(options) => overhead::run(&options),
+        Command::TimeChild(options) => {
+            return overhead::time_child(&options).map_or_else(
+                |error| {
+                    eprintln!("error: {error:#}");
+                    ExitCode::from(125)
+                },
+                |status| ExitCode::from(u8::try_from(status).unwrap_or(128)),
+            );
+        }
         Command::Speed(options) => speed::run(&options),
     };
     match outcome {

@@ -113,7 +113,7 @@ fn parse_functions(text: &str) -> Result<Vec<Function>> {
         .collect()
 }
 
-fn rows<'t>(text: &'t str, header: &str) -> Result<impl Iterator<Item = Vec<&'t str>>> {
+pub(crate) fn rows<'t>(text: &'t str, header: &str) -> Result<impl Iterator<Item = Vec<&'t str>>> {
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
     if first != header {

@@ -1,8 +1,9 @@
-//! Executed jumps, from `valgrind --tool=callgrind --dump-instr=yes --collect-jumps=yes`.
+//! Executed jumps and how often each instruction ran, from `valgrind --tool=callgrind --dump-instr=yes`.
 
 use crate::process::output_of;
+use crate::workload::{Ran, Workload};
 use anyhow::{Context, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -35,6 +36,49 @@ pub(crate) fn run(workload: &Path, corpus: &Path, binary: &Path) -> Result<Jumps
         }
     }
     Ok(jumps)
+}
+
+/// How often each instruction ran, by its address as linked. Of `rep` instructions, how many iterations.
+pub(crate) type Counts = BTreeMap<u64, u64>;
+
+/// Runs a workload under callgrind, and adds up the processes.
+pub(crate) fn count(workload: &Workload, binary: &Path) -> Result<(Ran, Counts)> {
+    let scratch = tempfile::tempdir()?;
+    let runner = format!(
+        "valgrind -q --tool=callgrind --dump-instr=yes --skip-plt=no --compress-pos=no --compress-strings=no \
+         --callgrind-out-file={}/%p.callgrind",
+        scratch.path().display()
+    );
+    let ran = workload.run(binary, &[("RUNNER", runner.as_ref())])?;
+    let object = binary.to_str().context("path is not UTF-8")?;
+    let mut counts = Counts::new();
+    for entry in std::fs::read_dir(scratch.path())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "callgrind") {
+            add_counts(&String::from_utf8_lossy(&std::fs::read(path)?), object, &mut counts);
+        }
+    }
+    Ok((ran, counts))
+}
+
+/// A count is `ADDRESS LINE COUNT`; the one behind `calls=` is what the callee executed.
+fn add_counts(text: &str, object: &str, counts: &mut Counts) {
+    let mut in_object = false;
+    let mut inclusive = false;
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("ob=") {
+            in_object = name == object;
+        } else if line.starts_with("calls=") {
+            inclusive = true;
+        } else if line.starts_with("0x") && !std::mem::take(&mut inclusive) && in_object {
+            let mut columns = line.split_whitespace();
+            if let (Some(at), Some(count)) =
+                (columns.next().and_then(address), columns.nth(1).and_then(|count| count.parse::<u64>().ok()))
+            {
+                *counts.entry(at).or_default() += count;
+            }
+        }
+    }
 }
 
 /// A jump is two lines: `jump=COUNT TARGET LINE` or `jcnd=TAKEN/EXECUTED TARGET LINE`, then `SOURCE LINE`.
@@ -71,5 +115,14 @@ mod tests {
         let mut jumps = Jumps::new();
         collect(text, "/tmp/cg", &mut jumps);
         assert_eq!(jumps.into_iter().collect::<Vec<_>>(), [(0x113c, 0x11d0), (0x1200, 0x1222)]);
+    }
+
+    #[test]
+    fn counts_of_one_object() {
+        let text = "events: Ir\n\nob=/bin/other\nfn=x\n0x10 0 5\n\nob=/tmp/cg\nfn=f\n0x10 0 7\ncfn=g\n\
+                    calls=3 0x40 0\n0x14 0 900\n0x14 0 3\n\nfn=f\n0x10 0 2\n";
+        let mut counts = Counts::new();
+        add_counts(text, "/tmp/cg", &mut counts);
+        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [(0x10, 9), (0x14, 3)]);
     }
 }

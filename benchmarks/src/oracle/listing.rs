@@ -36,6 +36,8 @@ pub(crate) struct Instruction {
     pub(crate) address: u64,
     pub(crate) size: u64,
     pub(crate) flow: Flow,
+    /// Has a `rep` prefix: callgrind counts each iteration.
+    pub(crate) repeats: bool,
 }
 
 impl Instruction {
@@ -84,7 +86,8 @@ fn parse_line(line: &str) -> Option<Instruction> {
     let address = u64::from_str_radix(address.trim_start(), 16).ok()?;
     let (bytes, text) = rest.split_once('\t')?;
     let size = bytes.split_whitespace().count() as u64;
-    (size > 0).then(|| Instruction { address, size, flow: flow_of(text) })
+    let repeats = text.trim_start().starts_with("rep");
+    (size > 0).then(|| Instruction { address, size, flow: flow_of(text), repeats })
 }
 
 const PREFIXES: [&str; 14] = [
@@ -164,5 +167,6 @@ mod tests {
         assert!(listing.before(0x1141).is_none());
         assert!(listing.at(0x1140).is_none());
         assert_eq!(listing.range(0x1139..0x1147).count(), 3);
+        assert_eq!(listing.all().filter(|i| i.repeats).map(|i| i.address).collect::<Vec<_>>(), [0x114a]);
     }
 }

@@ -1,6 +1,7 @@
 //! The `relive` command: arguments, messages, exit codes. What it does is in the libraries.
 
 mod args;
+mod bisect;
 mod dump;
 mod inspect;
 mod instrument;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         args::Command::Inspect(args) => inspect::run(&args),
         args::Command::Instrument(args) => instrument::run(&args),
+        args::Command::Bisect(args) => bisect::run(&args),
         args::Command::Merge(args) => merge::run(&args),
         args::Command::Dump(args) => dump::run(&args),
         args::Command::Report(args) => report::run(&args),

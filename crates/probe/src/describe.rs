@@ -310,7 +310,8 @@ fn kind(kind: ArcKind) -> EdgeKind {
 }
 
 /// The build-id, or if the file has none a hash of its text.
-fn build_id(image: &Image<'_>) -> Vec<u8> {
+#[must_use]
+pub fn build_id(image: &Image<'_>) -> Vec<u8> {
     if let Some(id) = &image.identity.build_id {
         return id[..id.len().min(32)].to_vec();
     }

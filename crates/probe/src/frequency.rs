@@ -1,17 +1,50 @@
-//! How often each arc is likely to be taken, when nobody has measured it.
+//! How often each arc is taken: as measured in an earlier run or, when nobody has, as is likely.
 //!
-//! Only the order matters: counters should end up on the less frequent arcs. Control enters with frequency
+//! Only the order matters: counters should end up on the less frequent arcs. In an estimate, control enters with frequency
 //! one and spreads along forward arcs in reverse postorder; a loop multiplies what reaches its header.
 
 use crate::graph::{Arc, ArcKind, Flow, Node};
+use relive_code::addr::LinkAddr;
 use relive_code::cfg::{BlockId, Cfg, End};
 use relive_code::dominators::DominatorTree;
 use relive_code::loops::LoopForest;
+use std::collections::HashMap;
 
 /// How often a loop is taken to run round.
 const TRIPS: f64 = 8.0;
 /// No loop nest is believed to be more frequent than this.
 const MOST: f64 = 1e12;
+
+/// What is this small beside one count only decides between what was counted equally often.
+const NEXT_TO_NOTHING: f64 = 1e-3;
+
+/// Where an arc begins or ends, in terms that hold from one run to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Point {
+    /// Everything that is not this function.
+    Outside,
+    /// A block, by its address.
+    Block(LinkAddr),
+    /// A hub, by its number.
+    Hub(u32),
+}
+
+/// What an earlier run counted in one function.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// How often each block ran, by address.
+    pub blocks: HashMap<LinkAddr, u64>,
+    /// How often each arc was taken.
+    pub arcs: HashMap<(Point, Point, ArcKind), u64>,
+}
+
+impl Counted {
+    /// Whether anything ran at all.
+    #[must_use]
+    pub fn ran(&self) -> bool {
+        self.blocks.values().chain(self.arcs.values()).any(|&count| count > 0)
+    }
+}
 
 /// Frequencies of one function, relative to one call of it.
 #[derive(Clone, Debug)]
@@ -23,6 +56,35 @@ pub struct Frequencies {
 }
 
 impl Frequencies {
+    /// The flow of `cfg` as it was counted. What was counted equally often, above all what never ran, is put
+    /// in the order of an estimate. An arc nobody counted is taken to be as frequent as the rarer of
+    /// its ends.
+    #[must_use]
+    pub fn measured(cfg: &Cfg, flow: &Flow, counted: &Counted) -> Self {
+        let mut this = Self::estimate(cfg, flow);
+        let most = this.blocks.iter().chain(&this.arcs).copied().fold(1.0, f64::max);
+        let scale = NEXT_TO_NOTHING / most;
+        let at = |block: BlockId| cfg.block(block).start;
+        let ran = |node: Node| match node {
+            Node::Block(block) => counted.blocks.get(&at(block)).copied(),
+            _ => None,
+        };
+        let point = |node: Node| match node {
+            Node::Outside => Point::Outside,
+            Node::Block(block) => Point::Block(at(block)),
+            Node::Hub(hub) => Point::Hub(hub),
+        };
+        for (arc, often) in flow.arcs.iter().zip(&mut this.arcs) {
+            let count = counted.arcs.get(&(point(arc.from), point(arc.to), arc.kind)).copied();
+            let ends = || [ran(arc.from), ran(arc.to)].into_iter().flatten().min();
+            *often = count.or_else(ends).unwrap_or(0) as f64 + *often * scale;
+        }
+        for ((id, _), often) in cfg.numbered_blocks().zip(&mut this.blocks) {
+            *often = ran(Node::Block(id)).unwrap_or(0) as f64 + *often * scale;
+        }
+        this
+    }
+
     /// Estimates the flow of `cfg`.
     #[must_use]
     pub fn estimate(cfg: &Cfg, flow: &Flow) -> Self {

@@ -8,3 +8,4 @@ pub mod frequency;
 pub mod graph;
 pub mod placement;
 pub mod steady;
+pub mod weights;

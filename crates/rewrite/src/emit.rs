@@ -90,9 +90,13 @@ pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
 /// What may be live outside the function.
 fn convention(job: &Job<'_>) -> Convention {
     let cautious = Convention::cautious();
+    let by_convention = Convention::system_v().read_by_call;
+    let live_at_return = cautious.live_at_return & !job.needs.changes_of(job.cfg);
     Convention {
-        read_by_call: Convention::system_v().read_by_call,
-        live_at_return: cautious.live_at_return & !job.needs.changes_of(job.cfg),
+        read_by_call: by_convention,
+        live_at_return,
+        // Only jumps to places nobody knows: what is known of others goes before this.
+        live_at_tail_call: by_convention | live_at_return,
         ..cautious
     }
 }
@@ -199,15 +203,27 @@ impl<'a> Emitter<'a> {
 
     fn run(mut self, piece: AddrRange, blocks: &[BlockId]) -> Chunk {
         let mut entries: Vec<(LinkAddr, Label)> = Vec::new();
+        let mut gates: Vec<(LinkAddr, Label)> = Vec::new();
+        if self.job.cfg.landing_pads.contains(&blocks[0]) {
+            // To an exception table, a landing pad at the very start is none.
+            self.row(self.job.cfg.block(blocks[0]).start);
+            self.a.raw(&[0x90]);
+        }
         for (i, &id) in blocks.iter().enumerate() {
             let block = self.job.cfg.block(id);
             let before = i.checked_sub(1).map(|i| self.job.cfg.block(blocks[i]));
             if self.deserves_alignment(block, before) {
                 self.a.align(16);
             }
+            let is_entry = self.job.cfg.entries.contains(&id);
+            let entry = self.a.label();
+            if is_entry && i == 0 {
+                gates.push((block.start, self.gate_in_front(entry)));
+            }
             self.row(block.start);
-            if self.job.cfg.entries.contains(&id) {
-                let entry = self.a.label();
+            if !is_entry {
+                self.a.bind(entry);
+            } else {
                 entries.push((block.start, entry));
                 let tasks = self.tasks.on(Route::In(id, ArcKind::Enter));
                 // Only those who enter may come by; what is in front of the first block nobody falls into.
@@ -225,7 +241,7 @@ impl<'a> Emitter<'a> {
         }
         self.pending_stubs();
         let (labels, cases) = self.cases();
-        let gates = self.gates(&entries);
+        gates.extend(self.gates(entries.iter().filter(|(at, _)| gates.iter().all(|(known, _)| known != at))));
         self.finish(piece, blocks, &entries, &gates, &labels, &cases)
     }
 
@@ -607,22 +623,42 @@ impl<'a> Emitter<'a> {
 
     /// Calls from code that does not know of this copy come through a gate, which sees to it that the
     /// thread has an area to count in.
-    fn gates(&mut self, entries: &[(LinkAddr, Label)]) -> Vec<(LinkAddr, Label)> {
+    fn gate(&mut self, slow: Label) -> Label {
+        let gate = self.a.label();
+        self.a.bind(gate);
+        self.a.raw(&[0x4c, 0x89, 0x5c, 0x24, 0xf8]); // mov [rsp - 8], r11
+        self.a.raw(&[0x64, 0x4c, 0x8b, 0x1c, 0x25, 0, 0, 0, 0]); // mov r11, fs:[0]
+        self.a.with_distance(&[0x65, 0x4c, 0x3b, 0x1d, 0, 0, 0, 0], 4, Dest::Area(0)); // cmp r11, gs:[owner]
+        self.a.raw(&[0x4c, 0x8b, 0x5c, 0x24, 0xf8]); // mov r11, [rsp - 8]
+        self.a.jump(Some(5), Dest::Label(slow)); // jne
+        gate
+    }
+
+    fn slow_way(&mut self, slow: Label, entry: Label) {
+        self.a.bind(slow);
+        self.a.with_distance(&[0xe8, 0, 0, 0, 0], 1, Dest::Runtime(Routine::Enter));
+        self.a.jump(None, Dest::Label(entry));
+    }
+
+    /// The gate of the first entry runs straight into it, and leaves it aligned.
+    fn gate_in_front(&mut self, entry: Label) -> Label {
+        self.entry_row();
+        self.a.raw(&[0xcc; FILL_BEFORE_GATE]);
+        let slow = self.a.label();
+        self.slow_way(slow, entry);
+        self.gate(slow)
+    }
+
+    /// Gates of other entries.
+    fn gates<'e>(&mut self, entries: impl Iterator<Item = &'e (LinkAddr, Label)>) -> Vec<(LinkAddr, Label)> {
+        let entries: Vec<_> = entries.copied().collect();
         let mut gates = Vec::new();
-        for &(at, entry) in entries {
-            let (gate, slow) = (self.a.label(), self.a.label());
+        for (at, entry) in entries {
             self.entry_row();
-            self.a.bind(gate);
-            self.a.raw(&[0x4c, 0x89, 0x5c, 0x24, 0xf8]); // mov [rsp - 8], r11
-            self.a.raw(&[0x64, 0x4c, 0x8b, 0x1c, 0x25, 0, 0, 0, 0]); // mov r11, fs:[0]
-            self.a.with_distance(&[0x65, 0x4c, 0x3b, 0x1d, 0, 0, 0, 0], 4, Dest::Area(0)); // cmp r11, gs:[owner]
-            self.a.raw(&[0x4c, 0x8b, 0x5c, 0x24, 0xf8]); // mov r11, [rsp - 8]
-            self.a.jump(Some(5), Dest::Label(slow)); // jne
+            let slow = self.a.label();
+            gates.push((at, self.gate(slow)));
             self.a.jump(None, Dest::Label(entry));
-            self.a.bind(slow);
-            self.a.with_distance(&[0xe8, 0, 0, 0, 0], 1, Dest::Runtime(Routine::Enter));
-            self.a.jump(None, Dest::Label(entry));
-            gates.push((at, gate));
+            self.slow_way(slow, entry);
         }
         gates
     }
@@ -648,6 +684,9 @@ impl<'a> Emitter<'a> {
         self.throws.push((from, to, pad, throw.action));
     }
 }
+
+/// The slow way takes 7 bytes and the gate 29: with these it is a multiple of 16.
+const FILL_BEFORE_GATE: usize = 12;
 
 /// `mov r11, target` for `call target` or `jmp target`, whose opcode is `ff` with any operand.
 fn load_target(bytes: &[u8]) -> Vec<u8> {

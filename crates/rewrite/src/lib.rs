@@ -18,3 +18,4 @@ pub mod redirect;
 pub mod runtime;
 pub mod select;
 mod start;
+pub mod verify;

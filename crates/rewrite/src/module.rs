@@ -26,6 +26,7 @@ use relive_probe::frequency::Frequencies;
 use relive_probe::graph::Flow;
 use relive_probe::placement::Plan;
 use relive_probe::steady::Steady;
+use relive_probe::weights::Weights;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -50,6 +51,8 @@ pub struct Options<'a> {
     pub trap: bool,
     /// Which functions to measure.
     pub wanted: &'a (dyn Fn(FunctionId) -> bool + Sync),
+    /// What an earlier run counted, to place counters by.
+    pub weights: Option<&'a Weights>,
     /// Where the profile goes.
     pub pattern: &'a str,
     /// The linked runtime.
@@ -165,7 +168,12 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                 };
                 let flow = Flow::new(cfg, &steady.calls(cfg, &in_kernel), &redirected);
                 let plan = match options.mode {
-                    Mode::Edges => Plan::edges(cfg, &flow, &Frequencies::estimate(cfg, &flow)),
+                    Mode::Edges => {
+                        let measured =
+                            options.weights.and_then(|w| w.frequencies(function.entry, cfg, &flow));
+                        let often = measured.unwrap_or_else(|| Frequencies::estimate(cfg, &flow));
+                        Plan::edges(cfg, &flow, &often)
+                    }
                     Mode::Blocks => Plan::blocks(cfg, &flow),
                     Mode::Functions => Plan::functions(&flow),
                 };

@@ -29,11 +29,15 @@ impl<'a, 'd> Needs<'a, 'd> {
     #[must_use]
     pub fn new(image: &'a Image<'d>, program: &Program<'d>) -> Self {
         let mut this = Self { image, reads: HashMap::new(), changes: HashMap::new() };
+        // Whoever calls a function with a static chain, or one of variable arguments, sets `r10` or `al` right
+        // there; nobody hands them on.
+        let arguments = Convention::system_v().read_by_call & !RegSet::gpr(Gpr::R10);
         let convention = Convention {
-            read_by_call: Convention::system_v().read_by_call,
+            read_by_call: arguments & !RegSet::gpr(Gpr::RAX),
             // What only passes through is no business of the function.
             live_at_return: RegSet::EMPTY,
             live_at_no_return: RegSet::EMPTY,
+            live_at_tail_call: arguments,
             ..Convention::cautious()
         };
         // Starts from nothing and asks again whoever calls a function that said more than before.

@@ -1,5 +1,6 @@
 //! What can be asked of `relive instrument`.
 
+use relive_rewrite::module::Mode;
 use std::path::PathBuf;
 
 const INSTRUMENT_EXAMPLES: &str = "\
@@ -10,12 +11,17 @@ EXAMPLES:
       counts blocks only, and writes one profile per process
   relive instrument libfoo.so.1 -o counted/libfoo.so.1
       LD_LIBRARY_PATH=counted then makes any program count what it does in the library
-  relive instrument app -o app.test --trap
-      any code that escapes the rewriting ends the program: for tests of relive
+  relive instrument app -o app.counted --weights app.counted.rprof
+      places counters where an earlier run of the same build passed least often: the same counts for less
+  relive instrument /opt/tool/bin/tool -o counted/bin --keep-name
+      writes counted/bin/tool, with links to everything else in /opt/tool/bin beside it
+  relive instrument app -o app.test --trap --verify
+      any code that escapes the rewriting ends the program; the new file is checked: for tests of relive
 
+If a rewritten program behaves differently, `relive bisect` finds the function; --except leaves it out.
 Where the profile goes: RELIVE_PROFILE, else --profile, else ./NAME.rprof. In both, %p is the process id\nand %e the name of the program.
 
-Exit status: 0 done, 2 the file cannot be read or cannot be rewritten.";
+Exit status: 0 done, 1 --verify found a mistake, 2 the file cannot be read or cannot be rewritten.";
 
 /// Arguments of `relive instrument`.
 #[derive(clap::Args)]
@@ -27,6 +33,12 @@ pub(crate) struct Args {
     /// Where the rewritten file goes
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
+
+    /// For programs that find their files by their own path: -o is a folder (made if it is not there), the
+    /// rewritten file keeps its name in it, and everything else that lies beside the original is linked
+    /// to. Names that are taken there already are left alone
+    #[arg(long)]
+    pub(crate) keep_name: bool,
 
     /// What to count
     #[arg(long, value_enum, default_value_t = CountMode::Edges)]
@@ -44,6 +56,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES|@FILE", value_delimiter = ',')]
     pub(crate) except: Vec<String>,
 
+    /// Place counters by what an earlier profile of the same build counted, instead of by an estimate
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) weights: Option<PathBuf>,
+
     /// Where runs write the profile unless RELIVE_PROFILE says otherwise
     #[arg(long, value_name = "PATTERN")]
     pub(crate) profile: Option<String>,
@@ -51,6 +67,11 @@ pub(crate) struct Args {
     /// Fill old code with traps, so that nothing escapes unseen
     #[arg(long)]
     pub(crate) trap: bool,
+
+    /// Read the rewritten file again and check it against the original, instruction by instruction;
+    /// disagreement is a bug and ends with status 1
+    #[arg(long)]
+    pub(crate) verify: bool,
 
     /// Show how long each phase took
     #[arg(long)]
@@ -68,6 +89,16 @@ pub(crate) enum CountMode {
     Functions,
 }
 
+impl From<CountMode> for Mode {
+    fn from(mode: CountMode) -> Self {
+        match mode {
+            CountMode::Edges => Self::Edges,
+            CountMode::Blocks => Self::Blocks,
+            CountMode::Functions => Self::Functions,
+        }
+    }
+}
+
 /// On or off.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Switch {
@@ -75,4 +106,10 @@ pub(crate) enum Switch {
     On,
     /// Leave it
     Off,
+}
+
+impl From<Switch> for bool {
+    fn from(switch: Switch) -> Self {
+        switch == Switch::On
+    }
 }

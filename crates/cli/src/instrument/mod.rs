@@ -1,23 +1,25 @@
 //! `relive instrument`: rewrites a binary so that it counts what it does.
 
 mod args;
+pub(crate) mod beside;
+mod make;
 mod summary;
+mod verify;
+mod weights;
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, CountMode, Switch};
+pub(crate) use make::{Made, Subject};
 
 use crate::output::write_to;
 use crate::remedy::with_remedy;
-use anyhow::{Context as _, Result, anyhow, bail};
-use args::{CountMode, Switch};
+use anyhow::{Context as _, Result, bail};
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options as LoadOptions};
 use relive_image::names::demangle;
 use relive_image::program::{FunctionId, Program, analyze};
-use relive_probe::describe::{Subject, describe};
-use relive_profile::model as profile;
-use relive_rewrite::module::{Mode, Options, Refusal, Rewriter};
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Rewrites the file that was asked for.
@@ -28,11 +30,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         timings.push((name, timed.elapsed()));
         timed = Instant::now();
     };
-    if same_file(args) {
-        bail!(
-            "{} would overwrite the file it is made from: choose another place with -o",
-            args.output.display()
-        );
+    let output =
+        if args.keep_name { beside::place(&args.binary, &args.output)? } else { args.output.clone() };
+    if same_file(&args.binary, &output) {
+        bail!("{} would overwrite the file it is made from: choose another place with -o", output.display());
     }
     let loaded = Loaded::open(&args.binary, &LoadOptions::default()).map_err(with_remedy)?;
     let named = || args.binary.display().to_string();
@@ -40,95 +41,78 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     lap("read");
     let program = analyze(&image);
     lap("analyse");
-    let wanted = Wanted::new(&program, args)?;
-    let pattern = pattern(args)?;
-    let mode = match args.mode {
-        CountMode::Edges => Mode::Edges,
-        CountMode::Blocks => Mode::Blocks,
-        CountMode::Functions => Mode::Functions,
-    };
-    let options = Options {
-        mode,
-        calls: args.calls == Switch::On,
-        trap: args.trap,
-        wanted: &|id| wanted.has(id),
-        pattern: &pattern,
-        runtime: relive_runtime::IMAGE,
-    };
-    let refused = |refusal: Refusal| {
-        let remedy = match &refusal {
-            Refusal::Go => "; relive cannot measure it by rewriting",
-            Refusal::Nothing => "; `relive inspect` shows why",
-            _ => "",
-        };
-        anyhow!("{}: {refusal}{remedy}", args.binary.display())
-    };
-    let rewriter = Rewriter::new(&image, &program, &options).map_err(refused)?;
-    lap("plan");
+    let wanted = Wanted::new(&program, &args.only, &args.except)?;
+    let pattern = pattern(args, &output)?;
+    let weights = args.weights.as_ref().map(|path| weights::read(path, &image, &args.binary)).transpose()?;
     let lines = Lines::new(&loaded);
-    let path = std::fs::canonicalize(&args.binary).unwrap_or_else(|_| args.binary.clone());
-    let outline = &rewriter.outline;
-    let module = describe(&Subject {
+    let subject = Subject {
+        binary: &args.binary,
         image: &image,
         program: &program,
         lines: &lines,
-        fates: &outline.fates,
-        layout: outline.layout,
-        sites: &outline.sites,
-        path: &path.to_string_lossy(),
-        mode: match args.mode {
-            CountMode::Edges => profile::Mode::Edges,
-            CountMode::Blocks => profile::Mode::Blocks,
-            CountMode::Functions => profile::Mode::Functions,
-        },
-    });
-    let file = relive_profile::file::file_image(&module);
-    lap("describe");
-    let rewritten = rewriter.finish(&file).map_err(refused)?;
-    lap("rewrite");
-    let permissions = std::fs::metadata(&args.binary).map(|m| m.permissions().mode()).unwrap_or(0o755);
-    write_to(Some(&args.output), |out| Ok(out.write_all(&rewritten.bytes)?))?;
-    // The set-user-id bit is not copied: a program that counts should not have more rights than its user.
-    std::fs::set_permissions(&args.output, std::fs::Permissions::from_mode(permissions & 0o777))
-        .with_context(|| format!("cannot make {} executable", args.output.display()))?;
+        mode: args.mode.into(),
+        calls: args.calls.into(),
+        trap: args.trap,
+        weights: weights.as_ref(),
+        pattern: &pattern,
+    };
+    lap("prepare");
+    let Made { outline, rewritten } = subject.make(&|id| wanted.has(id), &mut lap)?;
+    if args.keep_name {
+        beside::link_others(&args.binary, &output)?;
+    }
+    write_program(&args.binary, &output, &rewritten.bytes)?;
     lap("write");
-    summary::print(args, &program, outline, &rewritten, &pattern, if args.timings { &timings } else { &[] })
+    let verified = args.verify.then(|| verify::check(&subject, &outline, &output));
+    lap("verify");
+    let timings = if args.timings { &*timings } else { &[] };
+    summary::print(args, &output, &program, &outline, &rewritten, &pattern, timings)?;
+    verified.unwrap_or(Ok(()))
 }
 
-fn same_file(args: &Args) -> bool {
-    match (std::fs::canonicalize(&args.binary), std::fs::canonicalize(&args.output)) {
+/// Writes a rewritten program, with the rights of the one it was made from.
+pub(crate) fn write_program(binary: &Path, output: &Path, bytes: &[u8]) -> Result<()> {
+    let permissions = std::fs::metadata(binary).map(|m| m.permissions().mode()).unwrap_or(0o755);
+    write_to(Some(output), |out| Ok(out.write_all(bytes)?))?;
+    // The set-user-id bit is not copied: a program that counts should not have more rights than its user.
+    std::fs::set_permissions(output, std::fs::Permissions::from_mode(permissions & 0o777))
+        .with_context(|| format!("cannot make {} executable", output.display()))
+}
+
+fn same_file(binary: &Path, output: &Path) -> bool {
+    match (std::fs::canonicalize(binary), std::fs::canonicalize(output)) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
     }
 }
 
 /// Where the profile goes if nothing else is said: beside whoever runs the program, under its name.
-fn pattern(args: &Args) -> Result<String> {
+fn pattern(args: &Args, output: &Path) -> Result<String> {
     match &args.profile {
         Some(pattern) if pattern.is_empty() || pattern.contains('\0') => {
             bail!("--profile needs a path, in which %p and %e stand for process and program")
         }
         Some(pattern) => Ok(pattern.clone()),
         None => {
-            let name = args.output.file_name().unwrap_or_default().to_string_lossy();
+            let name = output.file_name().unwrap_or_default().to_string_lossy();
             Ok(format!("./{}.rprof", name.replace('%', "%%")))
         }
     }
 }
 
 /// Which functions the user wants.
-struct Wanted {
+pub(crate) struct Wanted {
     only: Option<HashSet<FunctionId>>,
     except: HashSet<FunctionId>,
 }
 
 impl Wanted {
-    fn new(program: &Program<'_>, args: &Args) -> Result<Self> {
-        let only = if args.only.is_empty() { None } else { Some(find(program, &args.only, "--only")?) };
-        Ok(Self { only, except: find(program, &args.except, "--except")? })
+    pub(crate) fn new(program: &Program<'_>, only: &[String], except: &[String]) -> Result<Self> {
+        let only = if only.is_empty() { None } else { Some(find(program, only, "--only")?) };
+        Ok(Self { only, except: find(program, except, "--except")? })
     }
 
-    fn has(&self, id: FunctionId) -> bool {
+    pub(crate) fn has(&self, id: FunctionId) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(&id)) && !self.except.contains(&id)
     }
 }

@@ -8,11 +8,13 @@ use relive_probe::describe::Fate;
 use relive_rewrite::module::{Outline, Rewritten};
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 /// Prints it on standard error, since the result is a file.
 pub(crate) fn print(
     args: &Args,
+    output: &Path,
     program: &Program<'_>,
     outline: &Outline,
     rewritten: &Rewritten,
@@ -29,7 +31,7 @@ pub(crate) fn print(
             .map(|(f, _)| f.size())
             .sum()
     };
-    writeln!(out, "{} -> {}", args.binary.display(), args.output.display())?;
+    writeln!(out, "{} -> {}", args.binary.display(), output.display())?;
     writeln!(
         out,
         "functions {:>12}   {} measured, {} of their bytes",

@@ -1,0 +1,80 @@
+//! Rewrites a program once it has been read: for `relive instrument` once, for `relive bisect` many times.
+
+use anyhow::{Result, anyhow};
+use relive_image::image::Image;
+use relive_image::lines::Lines;
+use relive_image::program::{FunctionId, Program};
+use relive_probe::describe::{self, describe};
+use relive_probe::weights::Weights;
+use relive_profile::model as profile;
+use relive_rewrite::module::{Mode, Options, Outline, Refusal, Rewriter, Rewritten};
+use std::path::Path;
+
+/// What is to be rewritten, and how.
+pub(crate) struct Subject<'a, 'd> {
+    pub(crate) binary: &'a Path,
+    pub(crate) image: &'a Image<'d>,
+    pub(crate) program: &'a Program<'d>,
+    pub(crate) lines: &'a Lines<'d>,
+    pub(crate) mode: Mode,
+    pub(crate) calls: bool,
+    pub(crate) trap: bool,
+    pub(crate) weights: Option<&'a Weights>,
+    pub(crate) pattern: &'a str,
+}
+
+/// The result, and what was decided on the way.
+pub(crate) struct Made {
+    pub(crate) outline: Outline,
+    pub(crate) rewritten: Rewritten,
+}
+
+impl Subject<'_, '_> {
+    /// Rewrites it so that the functions that are `wanted` are measured.
+    pub(crate) fn make(
+        &self,
+        wanted: &(dyn Fn(FunctionId) -> bool + Sync),
+        lap: &mut dyn FnMut(&'static str),
+    ) -> Result<Made> {
+        let options = Options {
+            mode: self.mode,
+            calls: self.calls,
+            trap: self.trap,
+            wanted,
+            weights: self.weights,
+            pattern: self.pattern,
+            runtime: relive_runtime::IMAGE,
+        };
+        let refused = |refusal: Refusal| {
+            let remedy = match &refusal {
+                Refusal::Go => "; relive cannot measure it by rewriting",
+                Refusal::Nothing => "; `relive inspect` shows why",
+                _ => "",
+            };
+            anyhow!("{}: {refusal}{remedy}", self.binary.display())
+        };
+        let rewriter = Rewriter::new(self.image, self.program, &options).map_err(refused)?;
+        lap("plan");
+        let path = std::fs::canonicalize(self.binary).unwrap_or_else(|_| self.binary.to_owned());
+        let outline = &rewriter.outline;
+        let module = describe(&describe::Subject {
+            image: self.image,
+            program: self.program,
+            lines: self.lines,
+            fates: &outline.fates,
+            layout: outline.layout,
+            sites: &outline.sites,
+            path: &path.to_string_lossy(),
+            mode: match self.mode {
+                Mode::Edges => profile::Mode::Edges,
+                Mode::Blocks => profile::Mode::Blocks,
+                Mode::Functions => profile::Mode::Functions,
+            },
+        });
+        let file = relive_profile::file::file_image(&module);
+        lap("describe");
+        let rewritten = rewriter.finish(&file).map_err(refused)?;
+        lap("rewrite");
+        Ok(Made { outline: rewriter.outline, rewritten })
+    }
+}
