@@ -290,3 +290,46 @@ fn system_programs() {
         assert!(crate::kit::Profile(profile).runs() > 0, "{name}");
     }
 }
+
+/// Several stacks in a thread, threads that do not end by a return, code before and after `main`.
+#[test]
+fn stacks_threads_and_initialisers() {
+    for how in ["gcc -O0", "gcc -O2", "clang-19 -O2 -no-pie -fno-pie"] {
+        Lab::new().check(how, "contexts.c", &[]);
+        Lab::new().check(how, "cancelled.c", &[]);
+    }
+    for how in ["g++ -O2", "g++ -O2 -static", "clang++-19 -O0"] {
+        Lab::new().check(how, "before_and_after.cc", &[]);
+    }
+}
+
+/// A program that may call the kernel no more. Recording targets takes that, counting does not.
+#[test]
+fn sandboxed() {
+    let lab = Lab::new();
+    let native = lab.build("gcc -O2", "sandboxed.c", "program");
+    let counted = lab.instrument(&native, &["--calls", "off"]);
+    lab.compare(&native, &counted, &[], "sandboxed");
+}
+
+/// Sanitizers reserve most of the address space for themselves.
+#[test]
+fn sanitizers() {
+    for how in [
+        "gcc -O1 -fsanitize=address",
+        "gcc -O1 -fsanitize=thread",
+        "gcc -O1 -fsanitize=undefined",
+        "clang-19 -O1 -fsanitize=address",
+        "clang-19 -O1 -fsanitize=memory",
+        "clang-19 -O1 -fsanitize=thread",
+    ] {
+        let lab = Lab::new();
+        if !lab.can_build(how) {
+            println!("skipped: {how} does not work here");
+            continue;
+        }
+        let profile = lab.check(how, "mix.c", &[]);
+        assert_eq!(profile.entries("classify"), 30, "{how}");
+        assert_eq!(profile.entries("main"), 1, "{how}");
+    }
+}

@@ -215,6 +215,11 @@ fn refusals() {
     refused(&object, &[], "object.o");
     refused(&lab.path("missing"), &[], "missing");
     refused(loader, &[], "loader");
+    let source = lab.path("gs.c");
+    let text =
+        "int main(void) { long x; __asm__ volatile(\"mov %%gs:16, %0\" : \"=r\"(x)); return (int)x; }\n";
+    fs::write(&source, text).expect("a file");
+    refused(&lab.build("gcc -O2", source.to_str().expect("a path"), "uses_gs"), &[], "gs segment");
     refused(&native, &["--only", "no_such_function"], "no_such_function");
     refused(&native, &["--only", "@/no/such/list"], "/no/such/list");
     refused(&native, &["--profile", ""], "--profile");
@@ -255,4 +260,61 @@ fn replacing_the_output() {
     child.kill().expect("a child to kill");
     child.wait().expect("a child");
     lab.run(&counted, &["work", "5"]).succeeded("the new one");
+}
+
+/// Files laid out by other linkers and with other options.
+#[test]
+fn layouts() {
+    for how in [
+        "gcc -O2 -Wl,-z,pack-relative-relocs",
+        "gcc -O2 -Wl,-z,noseparate-code",
+        "gcc -O2 -Wl,-z,noseparate-code -no-pie -fno-pie",
+        "gcc -O2 -Wl,--emit-relocs",
+        "gcc -O2 -Wl,--build-id=none -Wl,-z,norelro",
+        "gcc -O2 -Wl,-z,max-page-size=2097152",
+        "gcc -O2 -Wl,--section-start=.rodata=0x30000000 -no-pie -fno-pie",
+        "gcc -O2 -Wl,--no-eh-frame-hdr",
+        "gcc -O2 -fno-asynchronous-unwind-tables",
+        "gcc -O2 -fcf-protection=full -fstack-protector-all",
+        "gcc -O2 -mcmodel=large -fPIE",
+        "gcc -O2 -fpatchable-function-entry=8,4",
+        "gcc -O2 -fsplit-stack -fuse-ld=gold",
+        "gcc -O2 -flto -ffunction-sections -Wl,--gc-sections",
+        "gcc -O2 -fuse-ld=gold",
+        "clang-19 -O2 -fuse-ld=lld",
+        "clang-19 -O2 -fuse-ld=lld -Wl,-z,pack-relative-relocs -Wl,--pack-dyn-relocs=relr",
+        "clang-19 -O2 -fbasic-block-address-map",
+        "clang-19 -O2 -mretpoline",
+    ] {
+        let lab = Lab::new();
+        if !lab.can_build(how) {
+            println!("skipped: {how} does not work here");
+            continue;
+        }
+        let profile = lab.check(how, "mix.c", &[]);
+        assert!(profile.entries("by_value") > 100, "{how}");
+        assert_eq!(profile.inconsistent(), Vec::<String>::new(), "{how}");
+    }
+}
+
+/// Started in other ways than by the kernel alone.
+#[test]
+fn started_by_the_loader() {
+    let lab = Lab::new();
+    let native = lab.build("gcc -O2", "processes.c", "program");
+    let counted = lab.instrument(&native, &[]);
+    let text = counted.to_str().expect("a path");
+    let profile = lab.profile(&counted);
+    lab.run("/lib64/ld-linux-x86-64.so.2".as_ref(), &[text, "work", "100"]).succeeded("by the loader");
+    assert_eq!(profile.entries("counted"), 110);
+    lab.run("setarch".as_ref(), &["-R", text, "work", "100"]).succeeded("without randomisation");
+    assert_eq!(profile.entries("counted"), 220);
+    lab.run("sh".as_ref(), &["-c", "ulimit -v 200000; exec \"$0\" work 100", text])
+        .succeeded("with little memory");
+    assert_eq!(profile.entries("counted"), 330);
+    lab.run("sh".as_ref(), &["-c", "exec \"$0\" work 100 <&- >&- 2>&-", text])
+        .succeeded("without descriptors");
+    assert_eq!(profile.entries("counted"), 440);
+    lab.run("env".as_ref(), &["-i", text, "work", "100"]).succeeded("without environment");
+    assert_eq!(profile.entries("counted"), 550);
 }

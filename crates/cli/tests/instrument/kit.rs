@@ -68,6 +68,17 @@ impl Lab {
         path
     }
 
+    /// Whether a compiler and its options work at all.
+    pub(crate) fn can_build(&self, how: &str) -> bool {
+        let source = self.path("empty.c");
+        fs::write(&source, "int main(void) { return 0; }\n").expect("a file");
+        let mut words = how.split_whitespace();
+        let mut command = Command::new(words.next().expect("a compiler"));
+        command.current_dir(self.folder()).args(words).arg("-o").arg(self.path("empty")).arg(&source);
+        command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+            && Command::new(self.path("empty")).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+    }
+
     /// Rewrites `program`, with traps in its old code, to `name.counted`.
     pub(crate) fn instrument(&self, program: &Path, options: &[&str]) -> PathBuf {
         let mut name = program.file_name().expect("a name").to_os_string();
