@@ -314,13 +314,20 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         changes.eh_frame_hdr = Some((search_at, eh_frame::search_table_len(index.len())));
         changes.sections = vec![
             new_section(".relive.text", code_at, code_len).code(),
-            new_section(".relive.runtime", runtime_at, runtime.len()).code(),
             new_section(".relive.profile", profile_at, profile.len() as u64),
             new_section(".relive.except_table", lsda_at, lsda_len),
             new_section(".eh_frame", frame_at, frame.len() as u64),
             new_section(".eh_frame_hdr", search_at, eh_frame::search_table_len(index.len())),
             new_section(".relive.counters", area, area_len).zero(),
         ];
+        for &(at, len, _, flags) in &runtime.segments {
+            let at = runtime_at.offset(at);
+            changes.sections.push(match (flags & PF_X.0 != 0, flags & PF_W.0 != 0) {
+                (true, _) => new_section(".relive.runtime.text", at, len).code(),
+                (_, true) => new_section(".relive.runtime.data", at, len).writable(),
+                _ => new_section(".relive.runtime.rodata", at, len),
+            });
+        }
         changes.symbols = self.symbols(&chunks, &places);
         let ways = chunks.iter().fold([0; 3], |mut sum, (_, chunk)| {
             sum.iter_mut().zip(chunk.ways).for_each(|(a, b)| *a += b);
@@ -653,6 +660,10 @@ fn new_section(name: &'static str, at: LinkAddr, len: u64) -> NewSection {
 impl NewSection {
     fn code(self) -> Self {
         Self { code: true, ..self }
+    }
+
+    fn writable(self) -> Self {
+        Self { writable: true, ..self }
     }
 
     fn zero(self) -> Self {

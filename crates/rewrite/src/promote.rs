@@ -107,7 +107,7 @@ fn one_loop<S: CodeSource + ?Sized>(
             ArcKind::Case | ArcKind::LandingPad => false,
         }
     };
-    if !ways_in.iter().chain(&ways_out).all(easy) {
+    if !ways_in.iter().chain(&ways_out).all(easy) || !comes_to_an_end(cfg, source, flow, &ways_out, inside) {
         return;
     }
     let entered: f64 = ways_in.iter().map(|&i| often.arcs[i]).sum();
@@ -151,6 +151,37 @@ fn one_loop<S: CodeSource + ?Sized>(
     for &block in inside {
         found.reserved.insert(block, kept);
     }
+}
+
+/// Whether the loop is sure to get on: some way out depends on a register that changes by a step in every
+/// round, or on memory such a register points to. A loop that waits for somebody else, or for ever, may be left
+/// by a signal, and then what is in registers is gone.
+fn comes_to_an_end<S: CodeSource + ?Sized>(
+    cfg: &Cfg,
+    source: &S,
+    flow: &Flow,
+    ways_out: &[usize],
+    inside: &HashSet<BlockId>,
+) -> bool {
+    let mut reader = EffectsReader::new();
+    let mut stepping = RegSet::EMPTY;
+    for &block in inside {
+        for insn in cfg.block(block).insns(source).filter(|insn| !insn.touches_memory()) {
+            let effects = reader.effects(&insn);
+            stepping = stepping | (effects.reads & effects.writes & RegSet::GPRS);
+        }
+    }
+    ways_out.iter().filter(|&&i| flow.arcs[i].kind != ArcKind::NoReturn).any(|&i| {
+        let Node::Block(from) = flow.arcs[i].from else { return false };
+        let mut decides = RegSet::EMPTY;
+        for insn in cfg.block(from).insns(source) {
+            let effects = reader.effects(&insn);
+            if effects.writes.intersects(RegSet::ARITHMETIC_FLAGS) {
+                decides = effects.reads;
+            }
+        }
+        decides.intersects(stepping)
+    })
 }
 
 /// What is live where an arc leads.

@@ -128,6 +128,9 @@ pub fn check(
             return Err(Left::UnwindTables("several exception tables in one piece"));
         }
     }
+    if frames.frames.iter().any(|(_, treatment, _)| treatment.signal) {
+        return Err(Left::UnwindTables("it is the frame the kernel returns to from a signal handler"));
+    }
     let mut places: Vec<LinkAddr> = cfg.entries.iter().map(|&e| cfg.block(e).start).collect();
     let entries = places.len();
     for edge in cfg.edges.iter().filter(|e| e.kind == EdgeKind::Case && !redirected(e.from)) {

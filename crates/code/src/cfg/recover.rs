@@ -237,7 +237,9 @@ fn live_targets<'r>(
         let of_functions = lists_functions(table, outline);
         table.targets.iter().filter(move |&&target| of_functions || !is_end(outline, target))
     });
-    let places = resolution.places.iter().filter(move |&&place| !is_end(outline, place));
+    // A jump to one fixed place goes there: the next function begins right behind this one.
+    let is_sure = resolution.tables.is_empty() && resolution.places.len() == 1;
+    let places = resolution.places.iter().filter(move |&&place| is_sure || !is_end(outline, place));
     listed.chain(places).copied()
 }
 

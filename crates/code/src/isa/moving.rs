@@ -80,10 +80,10 @@ impl Insn {
             )
     }
 
-    /// The register an indirect jump or call takes its target from, or the memory operand it reads.
+    /// Whether it reads or writes memory, other than the stack by `push` and the like.
     #[must_use]
-    pub fn reads_target_from_memory(&self) -> bool {
-        self.raw.op0_kind() == OpKind::Memory
+    pub fn touches_memory(&self) -> bool {
+        !self.is_lea() && (0..self.raw.op_count()).any(|i| self.raw.op_kind(i) == OpKind::Memory)
     }
 }
 
