@@ -342,7 +342,7 @@ impl<'a> Emitter<'a> {
                 Task::Step(Step::Clear(register)) => clear(&mut self.a, register),
                 Task::Step(Step::Add(counter, register)) => {
                     let to = self.counter(counter);
-                    add(&mut self.a, Way::best(live), register, to);
+                    add(&mut self.a, Way::best_to_add(live), register, to);
                 }
             }
         }

@@ -132,7 +132,7 @@ fn one_loop<S: CodeSource + ?Sized>(
     counters.truncate(free.len());
     let kept: RegSet = free.iter().take(counters.len()).copied().collect();
     let adds_anywhere =
-        ways_out.iter().all(|&i| match Way::best(live_behind(liveness, &flow.arcs[i]) | kept) {
+        ways_out.iter().all(|&i| match Way::best_to_add(live_behind(liveness, &flow.arcs[i]) | kept) {
             Way::Inc | Way::Through(_) => true,
             Way::Spill => false,
         });

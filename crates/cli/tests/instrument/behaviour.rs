@@ -190,7 +190,6 @@ fn gdb() {
 }
 
 #[test]
-#[ignore = "gdb minds a section of the runtime, and symbols begin at the gate"]
 fn gdb_has_no_complaints() {
     if available("gdb") {
         for how in ["gcc -g -O0", "gcc -O2", "clang-19 -g -O0"] {

@@ -310,7 +310,6 @@ fn started_by_the_loader() {
 
 /// The prologue of such functions calls something that goes on one byte behind its return address.
 #[test]
-#[ignore = "functions with split stacks are moved, and should not be"]
 fn split_stacks() {
     let how = "gcc -O2 -fsplit-stack -fuse-ld=gold";
     if Lab::new().can_build(how) {
