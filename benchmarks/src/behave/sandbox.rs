@@ -3,6 +3,7 @@
 use crate::breadth::{lend, unprivileged};
 use crate::process::{Ending, run_limited};
 use anyhow::{Context, Result};
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,16 @@ pub(crate) struct Sandbox {
     limit: Duration,
     /// `unshare --net` works here.
     offline: bool,
+    /// `mount --bind` in a mount namespace of its own works here.
+    mounts: bool,
+}
+
+/// Which of the files to run.
+pub(crate) enum Program {
+    AsItIs,
+    Counted,
+    /// As it is, in another folder.
+    Moved,
 }
 
 /// What a run showed to the outside.
@@ -28,6 +39,23 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Every number replaced by one zero.
+    pub(crate) fn masked(&self) -> (Option<i32>, Option<i32>, Vec<u8>, Vec<u8>) {
+        let mask = |text: &[u8]| {
+            let mut out: Vec<u8> = Vec::new();
+            let mut in_number = false;
+            for &byte in text {
+                let digit = byte.is_ascii_digit();
+                if !digit || !in_number {
+                    out.push(if digit { b'0' } else { byte });
+                }
+                in_number = digit;
+            }
+            out
+        };
+        (self.status, self.signal, mask(&self.stdout), mask(&self.stderr))
+    }
+
     /// One line.
     pub(crate) fn summary(&self) -> String {
         let ending = match (self.timed_out, self.status, self.signal) {
@@ -46,9 +74,12 @@ impl Sandbox {
     pub(crate) fn new(relive: &Path, limit: Duration) -> Result<Self> {
         let scratch = tempfile::tempdir()?;
         let relive = lend(relive, scratch.path())?;
-        let offline = Command::new("unshare").args(["--net", "true"]).output();
-        let offline = offline.is_ok_and(|output| output.status.success());
-        Ok(Self { scratch, relive, limit, offline })
+        let works = |arguments: &[&str]| {
+            Command::new("unshare").args(arguments).output().is_ok_and(|output| output.status.success())
+        };
+        let offline = works(&["--net", "true"]);
+        let mounts = works(&["--mount", "mount", "--bind", "/usr/bin/true", "/usr/bin/true"]);
+        Ok(Self { scratch, relive, limit, offline, mounts })
     }
 
     /// A folder for one program.
@@ -68,8 +99,8 @@ impl Sandbox {
 pub(crate) struct Room<'s> {
     sandbox: &'s Sandbox,
     folder: tempfile::TempDir,
-    pub(crate) file: PathBuf,
-    pub(crate) counted: PathBuf,
+    file: PathBuf,
+    counted: PathBuf,
 }
 
 impl Room<'_> {
@@ -80,7 +111,7 @@ impl Room<'_> {
     }
 
     /// The program as it is, in a folder of equal length.
-    pub(crate) fn moved(&self) -> Result<PathBuf> {
+    fn moved(&self) -> Result<PathBuf> {
         let path = self.folder.path().join("as-made").join(self.file.file_name().unwrap_or_default());
         if !path.exists() {
             std::fs::copy(&self.file, &path)?;
@@ -107,23 +138,44 @@ impl Room<'_> {
         self.folder.path().join("profile.rprof")
     }
 
-    /// `timeout` kills the children as well.
-    pub(crate) fn run(&self, program: &Path, question: &str) -> Result<Answer> {
-        let limit = self.sandbox.limit;
-        let inner = unprivileged(Path::new("timeout"))?;
-        let mut command = if self.sandbox.offline {
-            let mut outer = Command::new("unshare");
-            outer.arg("--net").arg(inner.get_program()).args(inner.get_args());
-            outer
-        } else {
-            inner
-        };
+    /// The rewritten file can stand where the program does.
+    pub(crate) fn takes_the_place(&self) -> bool {
+        self.sandbox.mounts
+    }
+
+    /// Each run finds an empty home. `timeout` kills the children as well.
+    pub(crate) fn run(&self, program: &Program, question: &str) -> Result<Answer> {
         let work = self.folder.path().join("work");
+        std::fs::remove_dir_all(&work)?;
+        std::fs::create_dir(&work)?;
+        std::fs::set_permissions(&work, std::fs::Permissions::from_mode(0o777))?;
+        let in_place = matches!(program, Program::Counted) && self.sandbox.mounts;
+        let file = match program {
+            Program::AsItIs => self.file.clone(),
+            Program::Counted if in_place => self.file.clone(),
+            Program::Counted => self.counted.clone(),
+            Program::Moved => self.moved()?,
+        };
+        let limit = self.sandbox.limit;
+        let mut words: Vec<OsString> = Vec::new();
+        if self.sandbox.offline || in_place {
+            words.push("unshare".into());
+            words.extend(self.sandbox.offline.then(|| "--net".into()));
+            words.extend(in_place.then(|| "--mount".into()));
+        }
+        if in_place {
+            let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
+            words.extend(["sh", "-c", script, "sh"].map(OsString::from));
+            words.extend([self.counted.clone().into(), self.file.clone().into()]);
+        }
+        let inner = unprivileged(Path::new("timeout"))?;
+        words.push(inner.get_program().to_owned());
+        words.extend(inner.get_args().map(OsString::from));
+        words.extend(["-k", "1", &limit.as_secs().to_string()].map(OsString::from));
+        words.extend([file.into_os_string(), question.into()]);
+        let mut command = Command::new(&words[0]);
         command
-            .args(["-k", "1"])
-            .arg(limit.as_secs().to_string())
-            .arg(program)
-            .arg(question)
+            .args(&words[1..])
             .env_clear()
             .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
             .env("HOME", &work)
@@ -148,5 +200,23 @@ impl Room<'_> {
             stdout: std::fs::read(&out)?,
             stderr: std::fs::read(&err)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_masked() {
+        let answer = |text: &str| Answer {
+            status: Some(0),
+            signal: None,
+            timed_out: false,
+            stdout: text.as_bytes().to_vec(),
+            stderr: Vec::new(),
+        };
+        assert_eq!(answer("pid 1234: x86").masked(), answer("pid 77: x86").masked());
+        assert_ne!(answer("pid 1").masked(), answer("pid -").masked());
     }
 }

@@ -12,6 +12,8 @@ use std::collections::HashMap;
 
 /// How often a loop is taken to run round.
 const TRIPS: f64 = 8.0;
+/// How likely a branch ahead is taken, against not.
+const AHEAD: f64 = 0.5;
 /// No loop nest is believed to be more frequent than this.
 const MOST: f64 = 1e12;
 
@@ -127,7 +129,7 @@ impl Frequencies {
             let often = this.blocks[id.index()];
             let arcs = &leaving[id.index()];
             let chances: Vec<f64> =
-                arcs.iter().map(|&i| chance(&flow.arcs[i], block, &loops, &leads_nowhere)).collect();
+                arcs.iter().map(|&i| chance(cfg, &flow.arcs[i], block, &loops, &leads_nowhere)).collect();
             let total: f64 = chances.iter().sum::<f64>().max(1e-9);
             for (&i, chance) in arcs.iter().zip(&chances) {
                 let share = often * chance / total;
@@ -157,18 +159,30 @@ impl Frequencies {
 }
 
 /// The weight of one way out of `block` among the others.
-fn chance(arc: &Arc, block: u32, loops: &LoopForest, leads_nowhere: &[bool]) -> f64 {
-    match (arc.kind, arc.to) {
-        (ArcKind::LandingPad, _) => 1e-4,
-        (ArcKind::NoReturn, _) => 1e-3,
-        (_, Node::Block(to)) if leads_nowhere[to.index()] => 1e-3,
-        (_, Node::Block(to)) => match loops.innermost(block) {
-            Some(id) if !loops.contains(id, to.0) => 1.0 / TRIPS,
+///
+/// Loops say most. Beside them, compilers have guessed before us and laid the likely way out as the one that
+/// falls through, and what they thought cold apart.
+fn chance(cfg: &Cfg, arc: &Arc, block: u32, loops: &LoopForest, leads_nowhere: &[bool]) -> f64 {
+    let Node::Block(to) = arc.to else {
+        return match arc.kind {
+            ArcKind::NoReturn => 1e-3,
+            _ if loops.innermost(block).is_some() => 1.0 / TRIPS,
             _ => 1.0,
-        },
-        (_, Node::Outside) if loops.innermost(block).is_some() => 1.0 / TRIPS,
-        _ => 1.0,
+        };
+    };
+    let here = cfg.block(BlockId(block)).start;
+    let there = cfg.block(to).start;
+    if arc.kind == ArcKind::LandingPad {
+        return 1e-4;
     }
+    let apart = |piece: &relive_code::addr::AddrRange| piece.contains(here) && !piece.contains(there);
+    if leads_nowhere[to.index()] || cfg.pieces.iter().any(apart) {
+        return 1e-3;
+    }
+    let leaves_loop = loops.innermost(block).is_some_and(|id| !loops.contains(id, to.0));
+    let in_loop = if leaves_loop { 1.0 / TRIPS } else { 1.0 };
+    let jumps_ahead = arc.kind == ArcKind::Taken && there > here;
+    in_loop * if jumps_ahead { AHEAD } else { 1.0 }
 }
 
 /// Blocks that only lead to calls that do not come back: error paths.

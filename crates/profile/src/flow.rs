@@ -8,7 +8,7 @@
 //! Arithmetic wraps around: sums of profiles are then the same in whatever order they are formed, and
 //! a count that comes out below zero, in a profile that does not add up, is still told apart.
 
-use crate::model::{Count, Counter, Edge, Function, Mode, Module, Node, State};
+use crate::model::{Count, Counter, Edge, EdgeKind, Function, Mode, Module, Node, State};
 use rayon::prelude::*;
 
 /// Where a profile does not add up.
@@ -215,7 +215,10 @@ pub fn check(function: &Function) -> Vec<Inconsistency> {
         return found;
     }
     for (edge, i) in function.edges.iter().zip(0..) {
-        if let Some(count) = edge.count.filter(|count| count.is_negative()) {
+        // A callee that came back more often than it was called, as fork does in its child, leaves less than
+        // nothing on the way for those that did not.
+        let may_be_less = edge.kind == EdgeKind::NoReturn;
+        if let Some(count) = edge.count.filter(|count| count.is_negative() && !may_be_less) {
             found.push(Inconsistency::Negative { edge: i, count: count.raw.cast_signed() });
         }
     }

@@ -22,10 +22,20 @@ fn changed_by_inc() -> RegSet {
 }
 
 impl Way {
-    /// The cheapest way where `live` is live.
+    /// The cheapest way to count where `live` is live.
     #[must_use]
     pub fn best(live: RegSet) -> Self {
-        if !live.intersects(changed_by_inc()) {
+        Self::unless(live, changed_by_inc())
+    }
+
+    /// The cheapest way to add a register: `add` changes the carry as well.
+    #[must_use]
+    pub fn best_to_add(live: RegSet) -> Self {
+        Self::unless(live, RegSet::ARITHMETIC_FLAGS)
+    }
+
+    fn unless(live: RegSet, changed: RegSet) -> Self {
+        if !live.intersects(changed) {
             return Self::Inc;
         }
         match Gpr::all().find(|&r| r != Gpr::RSP && !live.intersects(RegSet::gpr(r))) {

@@ -320,8 +320,10 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             new_section(".eh_frame_hdr", search_at, eh_frame::search_table_len(index.len())),
             new_section(".relive.counters", area, area_len).zero(),
         ];
-        for &(at, len, _, flags) in &runtime.segments {
+        for &(at, len, bytes, flags) in &runtime.segments {
             let at = runtime_at.offset(at);
+            // What is zero at the start has no bytes in the file.
+            let len = if flags & PF_W.0 != 0 { bytes.len() as u64 } else { len };
             changes.sections.push(match (flags & PF_X.0 != 0, flags & PF_W.0 != 0) {
                 (true, _) => new_section(".relive.runtime.text", at, len).code(),
                 (_, true) => new_section(".relive.runtime.data", at, len).writable(),
@@ -524,10 +526,21 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let mut symbols = Vec::with_capacity(chunks.len());
         for ((i, chunk), &at) in chunks.iter().zip(places) {
             let function = &self.program.functions[*i];
-            let is_main = chunk.piece.contains(function.entry);
             let name = function.name();
-            let name = if is_main { name.into_owned() } else { format!("{name}.cold") };
-            symbols.push(NewSymbol { name, at, len: chunk.code.bytes.len() as u64 });
+            let entry = chunk.entries.iter().find(|(old, _)| *old == function.entry).map(|&(_, new)| new);
+            let len = chunk.code.bytes.len() as u64;
+            // A function begins where every call comes by: behind its gate.
+            match entry.map(u64::from) {
+                Some(entry) => {
+                    symbols.push(NewSymbol { name: format!("{name}.gate"), at, len: entry });
+                    symbols.push(NewSymbol {
+                        name: name.into_owned(),
+                        at: at.offset(entry),
+                        len: len - entry,
+                    });
+                }
+                None => symbols.push(NewSymbol { name: format!("{name}.cold"), at, len }),
+            }
         }
         symbols
     }

@@ -30,6 +30,8 @@ pub enum Left {
     LandsOutside,
     /// A computed jump leads to its entry.
     CaseIsEntry,
+    /// It asks for more stack in a way that looks at the code behind the call.
+    SplitStack,
     /// Nothing in it is ever reached.
     NoCode,
 }
@@ -46,6 +48,7 @@ impl fmt::Display for Left {
             Self::Unmovable => f.write_str("holds an instruction that cannot be moved"),
             Self::LandsOutside => f.write_str("an exception lands outside it"),
             Self::CaseIsEntry => f.write_str("a computed jump leads to its entry"),
+            Self::SplitStack => f.write_str("grows its stack in pieces"),
             Self::NoCode => f.write_str("nothing in it is reached"),
         }
     }
@@ -111,6 +114,9 @@ pub fn check(
     if cfg.blocks.iter().any(|b| matches!(b.end, End::Call(to) if to == b.end_addr())) {
         return Err(Left::TakesItsAddress);
     }
+    if cfg.blocks.iter().any(|b| matches!(b.end, End::Call(to) if is_morestack(image, program, to))) {
+        return Err(Left::SplitStack);
+    }
     if cfg.edges.iter().any(|e| e.kind == EdgeKind::LandingPad && !matches!(e.to, Target::Block(_))) {
         return Err(Left::LandsOutside);
     }
@@ -148,6 +154,15 @@ pub fn check(
     let bytes = |at| image.elf.bytes_at(at).first_chunk().copied().unwrap_or_default();
     let detours = detour::plan(&places, &dead, bytes).ok_or(Left::TooSmall)?;
     Ok(Movable { frames, detours, dead })
+}
+
+/// Whether the function at `at` belongs to split stacks: it finds the body of its caller behind the `ret`
+/// that follows the call.
+fn is_morestack(image: &Image<'_>, program: &Program<'_>, at: LinkAddr) -> bool {
+    let is_named = |name: &str| name.starts_with("__morestack");
+    let local = program.function_at(at).map(|id| program.function(id));
+    local.is_some_and(|f| f.names.iter().any(|name| is_named(name)))
+        || image.stub_holding(at).and_then(|stub| image.import_at(stub.slot)).is_some_and(is_named)
 }
 
 /// The old code of a function and the fill behind it, without data in between.

@@ -1,3 +1,4 @@
 //! Compiles fixtures and reads oracles for the tests.
 
 pub mod compile;
+pub mod steps;

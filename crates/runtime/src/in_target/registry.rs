@@ -15,8 +15,10 @@ use super::syscall::{
 };
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RELIVEP1");
-/// Where to look for it, and how far from there the next place is.
-const PLACES: (u64, u64, u64) = (0x3e11_7e00_0000, 0x1_0000_0000, 8);
+/// Where to look for it, and how far from there the next place is. Far above where the kernel puts executables, and far
+/// below everything else; and sanitizers take it for memory of the program, while most of what else is free they want for
+/// themselves (memory: 0x51–0x60 and 0x70–0x80 are the program's; threads: 0x55–0x5a and 0x7a–0x80; times 2⁴⁰).
+const PLACES: (u64, u64, u64) = (0x5671_7e00_0000, 0x1_0000_0000, 8);
 const LEN: u64 = 1 << 20;
 
 pub(crate) const MODULES_MAX: usize = 64;
