@@ -44,15 +44,6 @@ impl Way {
         }
     }
 
-    /// The cheapest way to add a register: unlike `inc`, `add` changes the carry too.
-    #[must_use]
-    pub fn best_to_add(live: RegSet) -> Self {
-        match live.intersects(RegSet::ARITHMETIC_FLAGS) {
-            true => Self::best(live | RegSet::ARITHMETIC_FLAGS),
-            false => Self::Inc,
-        }
-    }
-
     /// How dear it is, for comparison.
     #[must_use]
     pub fn price(self) -> u8 {
