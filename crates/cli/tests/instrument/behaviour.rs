@@ -38,7 +38,7 @@ fn exceptions_between_modules() {
         native
             .stdout
             .lines()
-            .filter(|line| !line.contains(" library_") == (name == "program"))
+            .filter(|line| line.contains(" library_") != (name == "program"))
             .map(|l| format!("{l}\n"))
             .collect()
     };
@@ -124,7 +124,7 @@ fn indirect_calls() {
         if !how.contains("-static") && !how.contains("-no-pie") {
             assert!(measure[0][3].contains("libc.so"), "{how}: {measure:?}");
         }
-        assert!(rows.iter().all(|r| r[3] != "?"), "{how}: targets are missing");
+        assert!(rows.iter().all(|r| r[3] != "?" || r[4] == "0"), "{how}: targets are missing");
         let lab_off = Lab::new();
         let native = lab_off.build(how, "calls.cc", "program");
         let counted = lab_off.instrument(&native, &["--calls", "off"]);
