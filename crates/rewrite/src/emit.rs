@@ -373,6 +373,9 @@ impl<'a> Emitter<'a> {
                 self.end(id, &block, &insn);
             } else if !insn.is_padding() && !insn.is_landing_mark() || insn.is_breakpoint() {
                 self.copy(&insn);
+                if insn.is_fast_syscall() {
+                    self.look_round(&insn);
+                }
             }
         }
         self.close_throw(id, thrown.take());
@@ -632,6 +635,23 @@ impl<'a> Emitter<'a> {
         self.a.raw(&[0x4c, 0x8b, 0x5c, 0x24, 0xf8]); // mov r11, [rsp - 8]
         self.a.jump(Some(5), Dest::Label(slow)); // jne
         gate
+    }
+
+    /// Behind a system call this may be another process, or another thread: it then needs an area of its own.
+    /// The kernel has overwritten `rcx` and `r11`, so they are free; flags are left alone.
+    fn look_round(&mut self, insn: &Insn) {
+        self.row(insn.addr());
+        let row = self.rows.last().and_then(|&(_, row, _)| row);
+        self.a.raw(&[0x64, 0x4c, 0x8b, 0x1c, 0x25, 0, 0, 0, 0]); // mov r11, fs:[0]
+        self.a.with_distance(&[0x65, 0x48, 0x8b, 0x0d, 0, 0, 0, 0], 4, Dest::Area(0)); // mov rcx, gs:[owner]
+        self.a.raw(&[0x48, 0xf7, 0xd1]); // not rcx
+        self.a.raw(&[0x4a, 0x8d, 0x4c, 0x19, 0x01]); // lea rcx, [rcx + r11 + 1]
+        self.a.raw(&[0xe3, 18]); // jrcxz, over the rest
+        self.a.raw(&[0x48, 0x8d, 0x64, 0x24, 0x80]); // lea rsp, [rsp - 128]
+        self.rows.push((self.a.pos(), row, 128));
+        self.a.with_distance(&[0xe8, 0, 0, 0, 0], 1, Dest::Runtime(Routine::Enter));
+        self.a.raw(&[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]); // lea rsp, [rsp + 128]
+        self.rows.push((self.a.pos(), row, 0));
     }
 
     fn slow_way(&mut self, slow: Label, entry: Label) {

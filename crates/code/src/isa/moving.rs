@@ -69,6 +69,12 @@ impl Insn {
         matches!(self.raw.code(), Code::Syscall | Code::Sysenter | Code::Int_imm8)
     }
 
+    /// Whether it calls the kernel in the way that overwrites `rcx` and `r11`.
+    #[must_use]
+    pub fn is_fast_syscall(&self) -> bool {
+        self.raw.code() == Code::Syscall
+    }
+
     /// Whether it reads or sets the `gs` base, or goes through it.
     #[must_use]
     pub fn uses_gs(&self) -> bool {

@@ -151,6 +151,32 @@ pub(super) fn gate(bytes: &[u8], at: LinkAddr) -> Option<Gate> {
     Some(Gate { owner, slow, fast: at.offset(back as u64 + 5 + len) })
 }
 
+/// A look behind a system call at whether this is another thread or process.
+pub(super) struct Look {
+    /// Its length.
+    pub(super) len: u64,
+    /// What it compares with the thread pointer.
+    pub(super) owner: LinkAddr,
+    /// Whom it calls if that differs.
+    pub(super) calls: LinkAddr,
+    /// Where its instructions begin, and how much deeper the stack is there.
+    pub(super) steps: &'static [(u64, i64)],
+}
+
+/// The look at `at`.
+pub(super) fn look(bytes: &[u8], at: LinkAddr) -> Option<Look> {
+    let piece = |from: usize, code: &[u8]| bytes.get(from..).is_some_and(|rest| rest.starts_with(code));
+    let matches = piece(0, &[0x64, 0x4c, 0x8b, 0x1c, 0x25, 0, 0, 0, 0, 0x65, 0x48, 0x8b, 0x0d])
+        && piece(
+            17,
+            &[0x48, 0xf7, 0xd1, 0x4a, 0x8d, 0x4c, 0x19, 1, 0xe3, 18, 0x48, 0x8d, 0x64, 0x24, 0x80, 0xe8],
+        )
+        && piece(37, &[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]);
+    const STEPS: &[(u64, i64)] = &[(0, 0), (9, 0), (17, 0), (20, 0), (25, 0), (27, 0), (32, 128), (37, 128)];
+    matches.then_some(())?;
+    Some(Look { len: 45, owner: led_to(bytes, 13, at)?, calls: led_to(bytes, 33, at)?, steps: STEPS })
+}
+
 /// `cmp r11, gs:[…]`: its length, and what it compares with.
 pub(super) fn compare(bytes: &[u8], at: LinkAddr) -> Option<(u64, LinkAddr)> {
     let is = bytes.starts_with(&[0x65, 0x4c, 0x3b, 0x1d]);

@@ -731,6 +731,21 @@ impl Walk<'_, '_> {
                 at = at.offset(probe.len);
                 continue;
             }
+            if let Some(look) = shapes::look(bytes, at) {
+                // Right behind a system call, which has overwritten the registers it uses.
+                let behind_call = self.world.bytes(LinkAddr(at.0 - 2)).starts_with(&[0x0f, 0x05]);
+                if !behind_call || held.contains_key(&Gpr::RCX) || held.contains_key(&Gpr::R11) {
+                    return Err((at, "a look round spoils registers that are needed".into()));
+                }
+                if look.owner != self.world.area.start || look.calls != self.world.enter {
+                    return Err((at, "a look round at the wrong place".into()));
+                }
+                for &(offset, deeper) in look.steps {
+                    self.check_rows(rows, at.offset(offset), deeper)?;
+                }
+                at = at.offset(look.len);
+                continue;
+            }
             if let Some((len, register)) = shapes::bump(bytes)
                 && let Some(&count) = held.get(&register)
             {
