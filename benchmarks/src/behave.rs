@@ -111,7 +111,7 @@ fn behave_all(files: &[PathBuf], sandbox: &Sandbox, options: &Options) -> Result
             }
             let mut done = done.lock().expect("no worker panics");
             done.push(behaved);
-            if done.len() % 100 == 0 {
+            if done.len().is_multiple_of(100) {
                 eprintln!("{} of {} programs", done.len(), files.len());
             }
         }
