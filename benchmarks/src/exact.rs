@@ -15,7 +15,7 @@ use crate::oracle::symbols::Symbols;
 use crate::process::output_of;
 use crate::table::{Table, percent};
 use crate::workload::{Ran, Workload};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use judge::{Compared, Difference, Verdict};
 use profile::Profile;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,8 +72,13 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     let mut report = Report::new(options.verbose);
     for build in &builds {
         eprintln!("{}", build.name());
-        for (copy, outcome) in context.build(build)? {
-            report.add(&format!("{} {copy}", build.name()), &outcome);
+        match context.build(build) {
+            Ok(outcomes) => {
+                for (copy, outcome) in outcomes {
+                    report.add(&format!("{} {copy}", build.name()), &outcome);
+                }
+            }
+            Err(error) => report.not_judged.push(format!("{}: {error:#}", build.name())),
         }
     }
     report.finish()
@@ -250,6 +255,8 @@ struct Report {
     violations: usize,
     blocks: u64,
     files: usize,
+    /// Builds of which there is no truth.
+    not_judged: Vec<String>,
 }
 
 impl Report {
@@ -267,7 +274,7 @@ impl Report {
             "% of instructions measured",
             "unbalanced",
         ]);
-        Self { table, verbose, violations: 0, blocks: 0, files: 0 }
+        Self { table, verbose, violations: 0, blocks: 0, files: 0, not_judged: Vec::new() }
     }
 
     fn add(&mut self, file: &str, outcome: &Outcome) {
@@ -310,6 +317,10 @@ impl Report {
             "\n{}\n{} files, {} blocks compared, violations: {}",
             self.table, self.files, self.blocks, self.violations
         );
+        for build in &self.not_judged {
+            println!("not judged: {build}");
+        }
+        ensure!(self.violations > 0 || self.not_judged.is_empty(), "some builds could not be judged");
         Ok(self.violations as u64)
     }
 }

@@ -73,8 +73,8 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     }
     println!("\n{}", table(&rows));
     println!(
-        "Processor time (user + system) relative to the same program without counters, best of {}.",
-        options.runs
+        "Processor time (user + system) relative to the same program without counters, best of {} (cc1: of {}).",
+        options.runs, options.long_runs
     );
     println!("violations: {violations}");
     Ok(violations)
