@@ -91,7 +91,7 @@ pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
 pub(crate) fn convention(needs: &Needs<'_, '_>, cfg: &Cfg) -> Convention {
     let cautious = Convention::cautious();
     let by_convention = Convention::system_v().read_by_call;
-    let live_at_return = cautious.live_at_return & !needs.changes_of(cfg);
+    let live_at_return = needs.live_at_return(cfg);
     Convention {
         read_by_call: by_convention,
         live_at_return,

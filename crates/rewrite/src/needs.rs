@@ -4,6 +4,7 @@
 //! whatever they like, so here every function is asked itself, callees before their callers. A caller that
 //! knows its callee may keep a value in any register the callee, and whoever that calls, leaves alone.
 
+use rayon::prelude::*;
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::{Cfg, EdgeKind, End, Target};
 use relive_code::isa::{EffectsReader, Gpr, RegSet};
@@ -17,6 +18,8 @@ pub struct Needs<'a, 'd> {
     image: &'a Image<'d>,
     reads: HashMap<LinkAddr, RegSet>,
     changes: HashMap<LinkAddr, RegSet>,
+    /// Scratch registers somebody keeps a value in across a call of the function.
+    relied_on: HashMap<LinkAddr, RegSet>,
 }
 
 /// What any function may change, by convention, but for where it leaves results.
@@ -28,7 +31,8 @@ impl<'a, 'd> Needs<'a, 'd> {
     /// Asks all functions.
     #[must_use]
     pub fn new(image: &'a Image<'d>, program: &Program<'d>) -> Self {
-        let mut this = Self { image, reads: HashMap::new(), changes: HashMap::new() };
+        let (reads, changes, relied_on) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut this = Self { image, reads, changes, relied_on };
         // Whoever calls a function with a static chain, or one of variable arguments, sets `r10` or `al` right
         // there; nobody hands them on.
         let arguments = Convention::system_v().read_by_call & !RegSet::gpr(Gpr::R10);
@@ -67,7 +71,47 @@ impl<'a, 'd> Needs<'a, 'd> {
                 }
             }
         }
+        let all = program.functions.par_iter().flat_map_iter(|function| this.reliance(&function.cfg));
+        let all: Vec<(LinkAddr, RegSet)> = all.collect();
+        for (callee, registers) in all {
+            *this.relied_on.entry(callee).or_insert(RegSet::EMPTY) |= registers;
+        }
         this
+    }
+
+    /// Whom the function calls, with the scratch registers it keeps values in meanwhile.
+    fn reliance(&self, cfg: &Cfg) -> Vec<(LinkAddr, RegSet)> {
+        let convention = Convention {
+            read_by_call: Convention::system_v().read_by_call,
+            live_at_return: Convention::cautious().live_at_return & !self.changes_of(cfg),
+            ..Convention::cautious()
+        };
+        let callees = |at| self.of(at);
+        let liveness = Liveness::with_callees(cfg, &self.image.elf, &convention, &callees);
+        let kept = |live: RegSet| if cfg.is_understood() { live & scratch() } else { scratch() };
+        let mut found = Vec::new();
+        for (id, block) in cfg.numbered_blocks() {
+            if let End::Call(to) = block.end {
+                found.push((to, kept(liveness.live_out(id))));
+            }
+        }
+        for edge in &cfg.edges {
+            if let Target::Outside(to) = edge.to {
+                found.push((to, kept(convention.live_at_return)));
+            }
+        }
+        found
+    }
+
+    /// What may be live where the function returns. Who calls it without knowing it goes by the convention;
+    /// who knows it may keep values in scratch registers it does not change.
+    #[must_use]
+    pub fn live_at_return(&self, cfg: &Cfg) -> RegSet {
+        let entries = cfg.entries.iter().map(|&entry| cfg.block(entry).start);
+        let relied_on = entries
+            .filter_map(|at| self.relied_on.get(&at))
+            .fold(RegSet::EMPTY, |all, &registers| all | registers);
+        (Convention::cautious().live_at_return & !scratch()) | relied_on
     }
 
     /// Asks one function; whether it said more than before.

@@ -173,14 +173,19 @@ fn comes_to_an_end<S: CodeSource + ?Sized>(
     }
     ways_out.iter().filter(|&&i| flow.arcs[i].kind != ArcKind::NoReturn).any(|&i| {
         let Node::Block(from) = flow.arcs[i].from else { return false };
-        let mut decides = RegSet::EMPTY;
+        let (mut decides, mut stepping_here) = (RegSet::EMPTY, RegSet::EMPTY);
         for insn in cfg.block(from).insns(source) {
             let effects = reader.effects(&insn);
             if effects.writes.intersects(RegSet::ARITHMETIC_FLAGS) {
                 decides = effects.reads;
             }
+            if insn.addr() == cfg.block(from).last_insn() {
+                // `loop` counts by itself.
+                stepping_here |= effects.reads & effects.writes & RegSet::GPRS;
+                decides |= effects.reads;
+            }
         }
-        decides.intersects(stepping)
+        decides.intersects(stepping | stepping_here)
     })
 }
 
