@@ -29,7 +29,8 @@ pub struct Parameters {
     pub file: u64,
     /// Their number.
     pub file_len: u64,
-    /// Where the profile goes unless the environment says otherwise: a pattern that ends with zero.
+    /// Where the profile goes unless the environment says otherwise: a pattern that ends with zero,
+    /// and behind it the name of the module, which ends with zero too.
     pub pattern: u64,
     /// The first address of the module.
     pub module_start: u64,

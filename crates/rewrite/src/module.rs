@@ -55,6 +55,8 @@ pub struct Options<'a> {
     pub weights: Option<&'a Weights>,
     /// Where the profile goes.
     pub pattern: &'a str,
+    /// The name of the module, for the pattern.
+    pub name: &'a str,
     /// The linked runtime.
     pub runtime: &'a [u8],
 }
@@ -227,8 +229,10 @@ impl<'a, 'd> Rewriter<'a, 'd> {
 
         let mut tables = vec![0; self.old.headers_len(runtime.segments.len() + 3) as usize];
         let pattern_at = tables_at.offset(tables.len() as u64);
-        tables.extend(self.options.pattern.as_bytes());
-        tables.push(0);
+        for text in [self.options.pattern, self.options.name] {
+            tables.extend(text.as_bytes());
+            tables.push(0);
+        }
         tables.resize(tables.len().next_multiple_of(16), 0);
         let profile_at = tables_at.offset(tables.len() as u64);
         tables.extend(profile);

@@ -86,6 +86,7 @@ impl<'d> Fixture<'d> {
             wanted: &|_| true,
             weights: None,
             pattern: "./test.rprof",
+            name: "test",
             runtime: relive_runtime::IMAGE,
         };
         let rewriter = Rewriter::new(&self.image, &self.program, &options).expect("it can be rewritten");

@@ -19,7 +19,7 @@ EXAMPLES:
       any code that escapes the rewriting ends the program; the new file is checked: for tests of relive
 
 If a rewritten program behaves differently, `relive bisect` finds the function; --except leaves it out.
-Where the profile goes: RELIVE_PROFILE, else --profile, else ./NAME.rprof. In both, %p is the process id\nand %e the name of the program.
+Where the profile goes: RELIVE_PROFILE, else --profile, else ./NAME.rprof. In both, %p is the process id,\n%e the name of the program and %m that of the measured file: with several measured files in one\nprogram, each needs a profile of its own.
 
 Exit status: 0 done, 1 --verify found a mistake, 2 the file cannot be read or cannot be rewritten.";
 

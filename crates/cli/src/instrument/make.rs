@@ -36,7 +36,9 @@ impl Subject<'_, '_> {
         wanted: &(dyn Fn(FunctionId) -> bool + Sync),
         lap: &mut dyn FnMut(&'static str),
     ) -> Result<Made> {
+        let name = self.binary.file_name().unwrap_or_default().to_string_lossy();
         let options = Options {
+            name: &name,
             mode: self.mode,
             calls: self.calls,
             trap: self.trap,

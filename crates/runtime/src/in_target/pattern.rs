@@ -8,6 +8,8 @@ pub(crate) struct Names<'a> {
     pub(crate) pid: u32,
     /// `%e` is its last part.
     pub(crate) executable: &'a [u8],
+    /// `%m`: the measured module.
+    pub(crate) module: &'a [u8],
     /// What a relative path begins with.
     pub(crate) directory: &'a [u8],
 }
@@ -30,6 +32,7 @@ pub(crate) fn expand(pattern: &[u8], names: &Names<'_>, buffer: &mut [u8]) -> Op
         match bytes.next() {
             Some(b'p') => out.push_decimal(u64::from(names.pid)),
             Some(b'e') => out.push(base_name(names.executable)),
+            Some(b'm') => out.push(names.module),
             Some(b'%') | None => out.push(b"%"),
             Some(&other) => out.push(&[b'%', other]),
         }
@@ -66,7 +69,8 @@ mod tests {
     use super::*;
 
     fn expanded(pattern: &str, directory: &str) -> String {
-        let names = Names { pid: 4071, executable: b"/usr/bin/tool", directory: directory.as_bytes() };
+        let (executable, module) = (&b"/usr/bin/tool"[..], &b"libx.so"[..]);
+        let names = Names { pid: 4071, executable, module, directory: directory.as_bytes() };
         let mut buffer = [1u8; 64];
         let len = expand(pattern.as_bytes(), &names, &mut buffer).expect("fits");
         assert_eq!(buffer[len], 0);
@@ -78,11 +82,12 @@ mod tests {
         assert_eq!(expanded("/tmp/%e.%p.rprof", "/home"), "/tmp/tool.4071.rprof");
         assert_eq!(expanded("%e.rprof", "/home"), "/home/tool.rprof");
         assert_eq!(expanded("a%%p%x%", "/"), "/a%p%x%");
+        assert_eq!(expanded("/%e.%m", "/home"), "/tool.libx.so");
     }
 
     #[test]
     fn too_long_is_noticed() {
-        let names = Names { pid: 1, executable: b"", directory: b"/a" };
+        let names = Names { pid: 1, executable: b"", module: b"", directory: b"/a" };
         assert_eq!(expand(&[b'x'; 62], &names, &mut [0; 64]), None);
         assert_eq!(expand(&[b'x'; 60], &names, &mut [0; 64]), Some(63));
     }

@@ -121,6 +121,10 @@ fn join(facts: &Facts, environment: &Environment, state: &mut State, registry: &
 fn find_path(facts: &Facts, environment: &Environment, state: &mut State) -> Result<(), Failure> {
     // SAFETY: the rewriter put a string there.
     let given = unsafe { CStr::from_ptr(facts.loaded(facts.given.pattern) as *const _) }.to_bytes();
+    // SAFETY: and the name of the module behind it.
+    let module = unsafe {
+        CStr::from_ptr((facts.loaded(facts.given.pattern) + given.len() as u64 + 1) as *const _).to_bytes()
+    };
     let asked = state.scratch.get(..environment.pattern_len).unwrap_or(&[]);
     let pattern = if asked.is_empty() { given } else { asked };
     let mut directory = [0u8; PATH_MAX];
@@ -133,7 +137,7 @@ fn find_path(facts: &Facts, environment: &Environment, state: &mut State) -> Res
             Err(error) => return Err(Failure(b"working directory: ", error)),
         }
     };
-    let names = Names { pid: syscall::getpid(), executable: environment.executable, directory };
+    let names = Names { pid: syscall::getpid(), module, executable: environment.executable, directory };
     let len = pattern::expand(pattern, &names, &mut state.path);
     state.path_len = len.unwrap_or(0);
     if len.is_some() { Ok(()) } else { Err(Failure(b"profile: ", ENAMETOOLONG)) }

@@ -120,7 +120,7 @@ impl Bench {
         stub += &format!(
             ".bss\n.p2align 12\n.globl relive_area\n.hidden relive_area\nrelive_area: .zero {}\n.p2align 12\n\
              .section .rodata\n.p2align 12\n.globl relive_file\n.hidden relive_file\nrelive_file: .incbin \"file.bin\"\n\
-             .globl relive_pattern\n.hidden relive_pattern\nrelive_pattern: .asciz \"{}\"\n\
+             .globl relive_pattern\n.hidden relive_pattern\nrelive_pattern: .asciz \"{}\"\n.asciz \"module\"\n\
              .section .note.GNU-stack, \"\", @progbits\n",
             area_len(&LAYOUT),
             module.pattern
