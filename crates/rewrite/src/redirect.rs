@@ -10,6 +10,7 @@ use relive_code::addr::LinkAddr;
 use relive_code::cfg::{BlockId, Cfg, End};
 use relive_code::isa::Tie;
 use relive_code::jump_table::JumpTable;
+use relive_code::source::Pointer;
 use relive_image::elf::Kind;
 use relive_image::image::Image;
 use relive_image::relocations::Filled;
@@ -95,14 +96,19 @@ fn redirect(
 ) -> Option<Redirect> {
     match (table.entry_size, table.base) {
         (4, Some(base))
-            if base == table.table && named.by_lea.contains(&base) && !named.otherwise.contains(&base) =>
+            if base == table.table
+                && named.by_lea.contains(&base)
+                && !named.otherwise.contains(&base)
+                && distance_between(image, table, 4) == Some(4) =>
         {
             Some(Redirect::Copy { table: base, targets: table.targets.clone() })
         }
         (8, None) if table.table.0 != 0 => {
+            // Often a field of a larger structure.
+            let stride = distance_between(image, table, 128)?;
             let mut words = Vec::new();
             for (i, &target) in table.targets.iter().enumerate() {
-                let at = table.table.offset(8 * i as u64);
+                let at = table.table.offset(stride * i as u64);
                 // An entry of the function keeps its address: others may compare it.
                 if entries.contains(&target) {
                     return None;
@@ -113,6 +119,27 @@ fn redirect(
         }
         _ => None,
     }
+}
+
+/// How far the entries of a table are apart, so that each leads where it should.
+pub(crate) fn distance_between(image: &Image<'_>, table: &JumpTable, most: u64) -> Option<u64> {
+    let leads_to = |at: LinkAddr| match table.base {
+        None => match image.pointer(at) {
+            Pointer::Here(to) => Some(to),
+            _ => None,
+        },
+        Some(base) => {
+            let distance = i32::from_le_bytes(*image.elf.bytes_at(at).first_chunk()?);
+            Some(LinkAddr(base.0.wrapping_add_signed(i64::from(distance))))
+        }
+    };
+    let size = u64::from(table.entry_size);
+    (size..=most).step_by(size as usize).find(|&stride| {
+        let entries = table.targets.iter().enumerate();
+        entries
+            .into_iter()
+            .all(|(i, &target)| leads_to(table.table.offset(stride * i as u64)) == Some(target))
+    })
 }
 
 /// Addresses the instructions of a function name.

@@ -1,6 +1,7 @@
 //! What must not change in the file, and what must have been added.
 
 use super::World;
+use crate::redirect::distance_between;
 use object::elf;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::elf::Kind;
@@ -135,7 +136,10 @@ fn table_words(world: &World<'_, '_>) -> Vec<AddrRange> {
     for (function, fate) in world.program.functions.iter().zip(&world.outline.fates) {
         let tables = function.cfg.tables.iter().filter(|t| t.entry_size == 8 && t.table.0 != 0);
         if matches!(fate, Fate::Measured(_)) {
-            let entries = tables.flat_map(|t| (0..t.targets.len()).map(|i| t.table.offset(8 * i as u64)));
+            let entries = tables.flat_map(|t| {
+                let stride = distance_between(world.old, t, 128).unwrap_or(8);
+                (0..t.targets.len()).map(move |i| t.table.offset(stride * i as u64))
+            });
             words.extend(entries.map(|at| AddrRange::sized(at, 8)));
         }
     }

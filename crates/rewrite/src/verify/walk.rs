@@ -4,6 +4,7 @@ use super::counts::{self, Increments, weight};
 use super::tables::{Frames, actions_agree, rows_agree};
 use super::{Finding, World, Wrong, shapes};
 use crate::emit::convention;
+use crate::redirect::distance_between;
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::{Block, BlockId, Cfg, End, Target};
 use relive_code::isa::{EffectsReader, Flow, Gpr, Insn, RegSet, Syntax, Tie};
@@ -440,7 +441,8 @@ impl Walk<'_, '_> {
             };
         }
         if table.entry_size == 8 && table.table.0 != 0 {
-            let at = table.table.offset(8 * i);
+            let stride = distance_between(self.world.old, table, 128).unwrap_or(8);
+            let at = table.table.offset(stride * i);
             return match self.world.new.pointer(at) {
                 Pointer::Here(to) if self.world.code.contains(to) => Ok(Some(to)),
                 Pointer::Here(to) if table.targets.get(i as usize) == Some(&to) => Ok(None),

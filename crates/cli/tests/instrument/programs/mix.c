@@ -37,6 +37,20 @@ loop: if (stack[top - 1] != 0) pc = code + *pc; else pc++; NEXT;
 end: return stack[0];
 }
 
+/* Labels as fields of larger entries, as in option parsers. */
+KEEP unsigned lookup(const char *name) {
+    static const struct { const char *name; const void *label; } words[] = {
+        {"one", &&one}, {"two", &&two}, {"three", &&three}, {"four", &&four}, {"none", &&none}};
+    unsigned i = 0;
+    while (i < 4 && strcmp(words[i].name, name) != 0) i++;
+    goto *words[i].label;
+one: return 1;
+two: return 22;
+three: sink += 3; return 333;
+four: return 4444;
+none: return 0;
+}
+
 KEEP int by_value(const void *a, const void *b) {
     unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
     return x < y ? -1 : x > y;
@@ -93,6 +107,7 @@ int main(int argc, char **argv) {
     char text[64];
     strcpy(text, "the quick brown fox");
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) sum += strlen(word);
+    sum += lookup("one") + lookup("three") + lookup("four") + lookup("seven");
     printf("%u %d\n", sum, argc);
     return sum % 50;
 }
