@@ -601,9 +601,12 @@ impl<'a> Emitter<'a> {
                 Node::Hub(hub) => self.job.flow.hubs[hub as usize].jumps.first().copied(),
                 Node::Outside => None,
             };
-            let redirected = jump.filter(|jump| self.job.redirects.of_jump.contains_key(jump));
-            match (redirected, arc.from) {
-                (None, _) => labels.push((at, label)),
+            let copied = jump.filter(|&jump| self.job.redirects.is_copied(jump));
+            match (copied, arc.from) {
+                (None, _) => {
+                    labels.push((at, label));
+                    cases.extend(self.job.redirects.in_place().map(|table| (table, at, label)));
+                }
                 (Some(jump), Node::Block(_)) => cases.extend(self.tables_of(&[jump], at, label)),
                 (Some(_), Node::Hub(hub)) => {
                     let jumps = &self.job.flow.hubs[hub as usize].jumps;

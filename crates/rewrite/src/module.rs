@@ -163,7 +163,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                 }
                 let cfg = &function.cfg;
                 let redirects = Redirects::find(image, &addends, cfg);
-                let redirected = |jump| redirects.of_jump.contains_key(&jump);
+                let redirected = |jump| redirects.is_copied(jump);
                 let movable = check(image, program, function, &surveys[i], &redirected)?;
                 let in_kernel = |block: BlockId| {
                     surveys[i].syscall && cfg.block(block).insns(&image.elf).any(|insn| insn.is_syscall())

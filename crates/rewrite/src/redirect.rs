@@ -42,6 +42,20 @@ pub struct Redirects {
 }
 
 impl Redirects {
+    /// Whether the jump that ends a block goes through copies alone, which nobody else reads.
+    #[must_use]
+    pub fn is_copied(&self, jump: BlockId) -> bool {
+        self.of_jump.get(&jump).is_some_and(|tables| {
+            tables.iter().all(|&table| matches!(self.tables[table as usize], Redirect::Copy { .. }))
+        })
+    }
+
+    /// Tables changed in place: whoever reads one, by an index or at a fixed place, is led to new code.
+    pub fn in_place(&self) -> impl Iterator<Item = u32> {
+        let numbered = (0..).zip(&self.tables);
+        numbered.filter(|(_, table)| matches!(table, Redirect::InPlace(_))).map(|(number, _)| number)
+    }
+
     /// Finds what can be redirected.
     #[must_use]
     pub fn find(image: &Image<'_>, addends: &Addends, cfg: &Cfg) -> Self {
