@@ -3,6 +3,7 @@
 use crate::graph::{Arc, ArcKind, Flow, Node};
 use crate::placement::Plan;
 use rayon::prelude::*;
+use relive_abi::hash;
 use relive_abi::rprof::SlotLayout;
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::{BlockId, Cfg, End};
@@ -228,7 +229,7 @@ fn callee(subject: &Subject<'_, '_>, called: Called, texts: &mut Texts) -> Calle
 fn blocks(subject: &Subject<'_, '_>, cfg: &Cfg) -> Vec<profile::Block> {
     let blocks = cfg.numbered_blocks().map(|(id, block)| profile::Block {
         address: block.start.0,
-        hash: hash(subject, block),
+        hash: block_hash(subject, block),
         size: block.len,
         insns: block.insns,
         line: None,
@@ -241,13 +242,9 @@ fn blocks(subject: &Subject<'_, '_>, cfg: &Cfg) -> Vec<profile::Block> {
 }
 
 /// A hash of the block's instructions without the distances in them, which change whenever code moves.
-fn hash(subject: &Subject<'_, '_>, block: &relive_code::cfg::Block) -> u64 {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let mut add = |bytes: &[u8]| {
-        for &byte in bytes {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    };
+fn block_hash(subject: &Subject<'_, '_>, block: &relive_code::cfg::Block) -> u64 {
+    let mut hash = hash::EMPTY;
+    let mut add = |bytes: &[u8]| hash = hash::fnv1a(hash, bytes);
     for insn in block.insns(&subject.image.elf) {
         let bytes = &subject.image.elf.bytes_at(insn.addr())[..insn.len() as usize];
         match insn.tie(bytes) {
@@ -315,11 +312,8 @@ pub fn build_id(image: &Image<'_>) -> Vec<u8> {
     if let Some(id) = &image.identity.build_id {
         return id[..id.len().min(32)].to_vec();
     }
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for range in &image.elf.text {
-        for &byte in image.elf.bytes_in(range.start, range.len()).unwrap_or_default() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
+    let hash = image.elf.text.iter().fold(hash::EMPTY, |hash, range| {
+        hash::fnv1a(hash, image.elf.bytes_in(range.start, range.len()).unwrap_or_default())
+    });
     hash.to_le_bytes().to_vec()
 }

@@ -5,7 +5,7 @@ use crate::model::{Module, Profile};
 use crate::{columns, flow, header, proto, slots};
 use prost::Message as _;
 use relive_abi::rprof::{FileHeader, MAGIC, VERSION};
-use relive_abi::{PAGE, page_up};
+use relive_abi::{PAGE, hash, page_up};
 use std::io::{Cursor, Read, Seek, SeekFrom};
 
 /// How much [`zstd`] tries. The description of gcc 12's cc1 (1.35 million blocks, 2.4 million edges, 35.0 MB)
@@ -26,13 +26,7 @@ const SPARE_COUNTERS: u64 = 1024;
 /// `Code`. Where the module was and how often it ran does not matter.
 #[must_use]
 pub fn checksum(module: &Module) -> u64 {
-    fnv1a(&columns::encode_code(module))
-}
-
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    hash::of(&columns::encode_code(module))
 }
 
 /// The description of one module: what stands between header and slots of a profile.
@@ -73,7 +67,7 @@ pub fn write(profile: &Profile) -> Vec<u8> {
 
 fn write_modules(modules: &[Module]) -> Vec<u8> {
     let codes: Vec<Vec<u8>> = modules.iter().map(columns::encode_code).collect();
-    let checksums: Vec<u64> = codes.iter().map(|code| fnv1a(code)).collect();
+    let checksums: Vec<u64> = codes.iter().map(|code| hash::of(code)).collect();
     let description = describe_all(modules.iter().zip(codes));
     let mut header = FileHeader {
         magic: MAGIC,
@@ -153,7 +147,7 @@ pub fn read_from(file: &mut (impl Read + Seek)) -> Result<Profile, ProfileError>
 
 fn read_module(message: &[u8]) -> Result<Module, Damage> {
     let message = proto::Module::decode(message)?;
-    let checksum = fnv1a(&message.code);
+    let checksum = hash::of(&message.code);
     let mut module = columns::decode(message)?;
     module.checksum = checksum;
     check_module(&module)?;

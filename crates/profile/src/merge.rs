@@ -65,7 +65,7 @@ fn graph(module: &Module) -> u64 {
             bytes.push(edge.kind as u8);
         }
     }
-    file::fnv1a(&bytes)
+    relive_abi::hash::of(&bytes)
 }
 
 fn add(a: Module, b: Module) -> Module {

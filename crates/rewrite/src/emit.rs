@@ -437,7 +437,6 @@ impl<'a> Emitter<'a> {
                 (InsnFlow::IndirectCall | InsnFlow::IndirectJump, Some(&site)) => {
                     self.watched(insn, block, site);
                 }
-                (InsnFlow::IndirectJump, None) => self.copy(insn),
                 _ => self.copy(insn),
             },
         }

@@ -12,9 +12,9 @@ use crate::start;
 use object::elf::{PF_R, PF_W, PF_X};
 use rayon::prelude::*;
 use relive_abi::counters::area_len;
+use relive_abi::page_up;
 use relive_abi::parameters::{self, Parameters};
 use relive_abi::rprof::SlotLayout;
-use relive_abi::{PAGE, page_up};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{BlockId, End};
 use relive_image::elf::Kind;
@@ -687,5 +687,3 @@ impl NewSection {
         Self { zero: true, writable: true, ..self }
     }
 }
-
-const _: () = assert!(PAGE == 4096);

@@ -2,8 +2,8 @@
 //!
 //! In a loop of a few instructions, adding to memory in every round costs more than the loop itself. Where
 //! a register is free all through an innermost loop without calls, the counter lives there: set to zero on
-//! the way in, added to memory on every way out. What is counted since the way in is lost if the process is
-//! killed right there, and only then.
+//! the way in, added to memory on every way out. What is counted since the way in is lost if the loop is
+//! never left by one of its own ways: the process is killed there, or a signal handler does not come back.
 
 use crate::counting::Way;
 use relive_code::cfg::{BlockId, Cfg, End};

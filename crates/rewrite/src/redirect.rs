@@ -219,7 +219,7 @@ impl Addends {
     }
 
     /// Where the address in the word at `at` is written.
-    fn place_of(&self, image: &Image<'_>, at: LinkAddr) -> Option<LinkAddr> {
+    pub(crate) fn place_of(&self, image: &Image<'_>, at: LinkAddr) -> Option<LinkAddr> {
         match image.elf.kind {
             // Without relocations the word itself says it; it must be in the file.
             Kind::Executable => {

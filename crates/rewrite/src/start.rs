@@ -1,6 +1,7 @@
 //! Where the runtime is started from.
 
 use crate::elf_file::Changes;
+use crate::redirect::Addends;
 use object::elf;
 use relive_code::addr::LinkAddr;
 use relive_image::elf::Kind;
@@ -31,7 +32,7 @@ pub(crate) fn hook(
     if let Some(&(_, array)) = entries.iter().find(|(tag, _)| *tag == elf::DT_INIT_ARRAY)
         && let Some(relocation) = image.relocation(LinkAddr(array))
         && let Filled::Here(next) = relocation.filled
-        && let Some(addend) = addend_of(image, LinkAddr(array))
+        && let Some(addend) = Addends::new(image).place_of(image, LinkAddr(array))
     {
         changes.patches.push((addend, start.0.to_le_bytes().to_vec()));
         return Ok(next);
@@ -51,18 +52,4 @@ pub(crate) fn hook(
 
 fn dynamic_section(image: &Image<'_>) -> Option<LinkAddr> {
     image.elf.section(".dynamic").map(|s| s.range.start)
-}
-
-/// Where the addend of the relocation at `at` is written: in its table, or in place.
-fn addend_of(image: &Image<'_>, at: LinkAddr) -> Option<LinkAddr> {
-    let value = |tag| image.elf.dynamic_value(tag);
-    if let (Some(table), Some(len)) = (value(elf::DT_RELA), value(elf::DT_RELASZ)) {
-        let bytes = image.elf.bytes_in(LinkAddr(table), len)?;
-        for (i, entry) in bytes.chunks_exact(24).enumerate() {
-            if entry[..8] == at.0.to_le_bytes() {
-                return Some(LinkAddr(table + 24 * i as u64 + 16));
-            }
-        }
-    }
-    value(elf::DT_RELR).map(|_| at)
 }

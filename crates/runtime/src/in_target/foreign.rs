@@ -89,7 +89,7 @@ fn look_up(address: u64, line: &mut [u8], known: &mut Known) {
             let mapping = Mapping::parse(line.get(..len).unwrap_or(&[]));
             len = 0;
             let Some(mapping) = mapping else { continue };
-            let name = hash(mapping.path);
+            let name = relive_abi::hash::of(mapping.path);
             if mapping.offset == 0 && !mapping.path.is_empty() {
                 base = (mapping.begin, name);
             }
@@ -148,12 +148,6 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
         number = number << 4 | u64::from(value);
     }
     if digits.is_empty() { None } else { Some(number) }
-}
-
-fn hash(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 fn set_path(module: &mut ForeignModule, path: &[u8]) {
