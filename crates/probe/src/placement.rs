@@ -8,6 +8,7 @@
 use crate::frequency::Frequencies;
 use crate::graph::{Arc, ArcKind, Flow, Node};
 use relive_code::cfg::{BlockId, Cfg, End};
+use std::collections::HashMap;
 
 /// What counters of a function measure. Counters are numbered from zero in each function.
 #[derive(Clone, Debug, Default)]
@@ -91,9 +92,10 @@ fn price(place: Place) -> f64 {
 }
 
 impl Plan {
-    /// The fewest and cheapest counters that tell everything.
+    /// The fewest and cheapest counters that tell everything. `cheap` are blocks whose counter costs only so
+    /// much, however often they run.
     #[must_use]
-    pub fn edges(cfg: &Cfg, flow: &Flow, often: &Frequencies) -> Self {
+    pub fn edges(cfg: &Cfg, flow: &Flow, often: &Frequencies, cheap: &HashMap<BlockId, f64>) -> Self {
         let places = places(cfg, flow);
         let nodes = 2 * flow.blocks + flow.hubs.len() + 1;
         let (outside, tail) = (nodes - 1, |block: BlockId| 2 * block.index() + 1);
@@ -120,7 +122,8 @@ impl Plan {
         for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached) {
             // The block's own counter always finds a place; a block with a call has less room to choose.
             let dear = if block.insns == 1 { 1.1 } else { 1.0 };
-            candidates.push((often.blocks[id.index()].max(1e-12) * dear, id.index(), (head(id), tail(id))));
+            let price = cheap.get(&id).copied().unwrap_or(often.blocks[id.index()] * dear);
+            candidates.push((price.max(1e-12), id.index(), (head(id), tail(id))));
         }
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut forest = Forest::new(nodes);

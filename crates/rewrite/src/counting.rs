@@ -1,7 +1,7 @@
 //! The code of a counter, by what is free where it goes.
 
 use crate::assembler::{Assembler, Dest, Pos};
-use relive_code::isa::{Flag, Gpr, RegSet};
+use relive_code::isa::{Flag, Gpr, RegSet, Stride};
 
 /// How a counter is incremented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,6 +123,47 @@ pub fn add(a: &mut Assembler, way: Way, register: Gpr, to: Dest) {
         }
         Way::Spill => unreachable!("no counter is kept in a register where none is free behind"),
     }
+}
+
+/// `lea r, [other + ahead]`: where a journey of the other register begins.
+pub fn depart(a: &mut Assembler, register: Gpr, other: Gpr, ahead: i64) {
+    let (r, o) = (register.number() as u8, other.number() as u8);
+    a.raw(&[0x48 | (r >> 3) << 2 | o >> 3, 0x8d]);
+    let short = i8::try_from(ahead);
+    a.raw(&[if short.is_ok() { 0x40 } else { 0x80 } | (r & 7) << 3 | o & 7]);
+    if o & 7 == 4 {
+        // r12 as a base needs the longer form.
+        a.raw(&[0x24]);
+    }
+    match short {
+        Ok(ahead) => a.raw(&ahead.to_le_bytes()),
+        Err(_) => a.raw(&(ahead as i32).to_le_bytes()),
+    }
+}
+
+/// Adds to the counter at `to` how often the stride was made since [`depart`], and `more` (at most one, or less
+/// by one). All flags change, and the register.
+pub fn arrive(a: &mut Assembler, register: Gpr, stride: Stride, more: i64, to: Dest) {
+    let (r, o) = (register.number() as u8, stride.register.number() as u8);
+    let shift = stride.by.unsigned_abs().trailing_zeros() as u8;
+    let forward = stride.by > 0;
+    let (wide, high) = (u8::from(stride.wide) << 3, r >> 3);
+    // sub r, other: what was travelled, turned round if it went forward.
+    a.raw(&[0x40 | wide | high << 2 | o >> 3, 0x2b, 0xc0 | (r & 7) << 3 | o & 7]);
+    if forward && !stride.wide {
+        a.raw(&[0x40 | high, 0xf7, 0xd8 | r & 7]); // neg r
+    }
+    if shift > 0 {
+        let sar_or_shr = if stride.wide { 0xf8 } else { 0xe8 };
+        a.raw(&[0x40 | wide | high, 0xc1, sar_or_shr | r & 7, shift]);
+    }
+    let subtract = forward && stride.wide;
+    if more != 0 {
+        let inc_or_dec = if (more > 0) != subtract { 0xc0 } else { 0xc8 };
+        a.raw(&[0x48 | high, 0xff, inc_or_dec | r & 7]);
+    }
+    let opcode = if subtract { 0x29 } else { 0x01 };
+    a.with_distance(&[0x65, 0x48 | high << 2, opcode, (r & 7) << 3 | 0b101, 0, 0, 0, 0], 4, to);
 }
 
 /// The prefix for a register in both fields, and its lower bits.

@@ -4,10 +4,10 @@
 //! dropped, and counters that find no place inside a block go between blocks or behind the last one.
 
 use crate::assembler::{Assembler, Code, Dest, Label, Pos, Routine};
-use crate::counting::{Way, add, bump, clear, count};
+use crate::counting::{Way, add, arrive, bump, clear, count, depart};
 use crate::frames::{Frames, Throw};
 use crate::needs::Needs;
-use crate::promote::{Promotions, Step, promote};
+use crate::promote::{Promotions, Step};
 use crate::redirect::Redirects;
 use relive_abi::counters::{keys_offset, slot_offset};
 use relive_abi::rprof::{Site, SlotLayout};
@@ -28,6 +28,8 @@ pub struct Job<'a> {
     pub flow: &'a Flow,
     /// What to count.
     pub plan: &'a Plan,
+    /// What of it is kept in registers.
+    pub promotions: &'a Promotions,
     /// Number of its first counter in the whole module.
     pub first_counter: u32,
     /// Numbers of its indirect call sites, by block.
@@ -72,8 +74,7 @@ pub struct Chunk {
 pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
     let callees = |at| job.needs.of(at);
     let liveness = Liveness::with_callees(job.cfg, elf, &convention(job.needs, job.cfg), &callees);
-    let promotions = promote(job.cfg, elf, job.flow, job.plan, &liveness);
-    let tasks = Tasks::new(job, &promotions);
+    let tasks = Tasks::new(job);
     let pieces = job.cfg.pieces.iter().filter_map(|&piece| {
         let blocks: Vec<BlockId> = job
             .cfg
@@ -81,7 +82,7 @@ pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
             .filter(|(_, b)| b.reached && piece.contains(b.start))
             .map(|(id, _)| id)
             .collect();
-        let emitter = || Emitter::new(elf, job, &liveness, &tasks, &promotions, &blocks);
+        let emitter = || Emitter::new(elf, job, &liveness, &tasks, &blocks);
         (!blocks.is_empty()).then(|| emitter().run(piece, &blocks))
     });
     pieces.collect()
@@ -127,11 +128,13 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn new(job: &Job<'_>, promotions: &Promotions) -> Self {
+    fn new(job: &Job<'_>) -> Self {
+        let promotions = job.promotions;
         let mut tasks = Self { in_block: HashMap::new(), on_way: HashMap::new() };
         for (i, counter) in job.plan.blocks.iter().enumerate() {
-            if let Some(counter) = counter {
-                tasks.in_block.insert(BlockId(i as u32), *counter);
+            let block = BlockId(i as u32);
+            if let Some(counter) = counter.filter(|_| !promotions.travelled.contains_key(&block)) {
+                tasks.in_block.insert(block, counter);
             }
         }
         let places = places(job.cfg, job.flow);
@@ -168,7 +171,6 @@ struct Emitter<'a> {
     job: &'a Job<'a>,
     liveness: &'a Liveness<'a, Elf<'a>>,
     tasks: &'a Tasks,
-    promotions: &'a Promotions,
     a: Assembler,
     /// Heads of the blocks in this chunk.
     heads: HashMap<BlockId, Label>,
@@ -192,13 +194,12 @@ impl<'a> Emitter<'a> {
         job: &'a Job<'a>,
         liveness: &'a Liveness<'a, Elf<'a>>,
         tasks: &'a Tasks,
-        promotions: &'a Promotions,
         blocks: &[BlockId],
     ) -> Self {
         let mut a = Assembler::default();
         let heads = blocks.iter().map(|&id| (id, a.label())).collect();
         let (stubs, rows, throws) = (Vec::new(), Vec::new(), Vec::new());
-        Self { elf, job, liveness, tasks, promotions, a, heads, stubs, rows, throws, ways: [0; 3] }
+        Self { elf, job, liveness, tasks, a, heads, stubs, rows, throws, ways: [0; 3] }
     }
 
     fn run(mut self, piece: AddrRange, blocks: &[BlockId]) -> Chunk {
@@ -289,7 +290,7 @@ impl<'a> Emitter<'a> {
 
     /// What must not be changed in front of an instruction or block of `id`.
     fn reserved(&self, id: BlockId) -> RegSet {
-        self.promotions.reserved.get(&id).copied().unwrap_or(RegSet::EMPTY)
+        self.job.promotions.reserved.get(&id).copied().unwrap_or(RegSet::EMPTY)
     }
 
     /// What comes next is unwound as what lay at `at` was.
@@ -313,7 +314,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn count(&mut self, way: Way, counter: u32) {
-        if let Some(&register) = self.promotions.registers.get(&counter) {
+        if let Some(&register) = self.job.promotions.registers.get(&counter) {
             self.ways[0] += 1;
             bump(&mut self.a, register);
             return;
@@ -330,19 +331,26 @@ impl<'a> Emitter<'a> {
     fn perform(&mut self, tasks: &[Task], live: RegSet) {
         let mut live = live;
         for task in tasks {
-            if let Task::Step(Step::Add(_, register) | Step::Clear(register)) = task {
-                live |= RegSet::gpr(*register);
+            if let Task::Step(step) = task {
+                live |= step.registers();
             }
         }
         // A way may lead out of one loop and into another that keeps a counter in the same register.
-        let is_clear = |task: &&Task| matches!(task, Task::Step(Step::Clear(_)));
-        for &task in tasks.iter().filter(|t| !is_clear(t)).chain(tasks.iter().filter(is_clear)) {
+        let is_start = |task: &&Task| matches!(task, Task::Step(step) if step.is_start());
+        for &task in tasks.iter().filter(|t| !is_start(t)).chain(tasks.iter().filter(is_start)) {
             match task {
                 Task::Count(counter) => self.count(Way::best(live), counter),
                 Task::Step(Step::Clear(register)) => clear(&mut self.a, register),
                 Task::Step(Step::Add(counter, register)) => {
                     let to = self.counter(counter);
                     add(&mut self.a, Way::best_to_add(live), register, to);
+                }
+                Task::Step(Step::Depart(register, stride, ahead)) => {
+                    depart(&mut self.a, register, stride.register, ahead);
+                }
+                Task::Step(Step::Arrive(counter, register, stride, more)) => {
+                    let to = self.counter(counter);
+                    arrive(&mut self.a, register, stride, more, to);
                 }
             }
         }

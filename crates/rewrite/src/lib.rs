@@ -18,4 +18,5 @@ pub mod redirect;
 pub mod runtime;
 pub mod select;
 mod start;
+pub mod tight;
 pub mod verify;

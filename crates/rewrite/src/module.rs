@@ -3,12 +3,14 @@
 use crate::assembler::{Dest, Fix, Routine};
 use crate::eh_frame::{self, Entry, Writer};
 use crate::elf_file::{self, Changes, NewSection, NewSegment, NewSymbol, Old};
-use crate::emit::{Chunk, Job, emit};
+use crate::emit::{Chunk, Job, convention, emit};
 use crate::needs::Needs;
+use crate::promote::{Promotions, journeys, promote};
 use crate::redirect::{Addends, Redirect, Redirects};
 use crate::runtime::Runtime;
 use crate::select::{Left, Movable, Survey, check, survey};
 use crate::start;
+use crate::tight::Tight;
 use object::elf::{PF_R, PF_W, PF_X};
 use rayon::prelude::*;
 use relive_abi::counters::area_len;
@@ -17,9 +19,10 @@ use relive_abi::parameters::{self, Parameters};
 use relive_abi::rprof::SlotLayout;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{BlockId, End};
+use relive_code::liveness::Liveness;
 use relive_image::elf::Kind;
 use relive_image::image::Image;
-use relive_image::program::{FunctionId, Program};
+use relive_image::program::{Function, FunctionId, Program};
 use relive_image::unwind_rows::{Cfa, Row};
 use relive_probe::describe::{Fate, Measured};
 use relive_probe::frequency::Frequencies;
@@ -113,6 +116,7 @@ pub struct Rewritten {
 struct Ready {
     movable: Movable,
     redirects: Redirects,
+    promotions: Promotions,
     measured: Measured,
 }
 
@@ -122,7 +126,8 @@ pub struct Rewriter<'a, 'd> {
     program: &'a Program<'d>,
     options: &'a Options<'a>,
     old: Old<'d>,
-    movables: Vec<Option<(Movable, Redirects)>>,
+    movables: Vec<Option<(Movable, Redirects, Promotions)>>,
+    needs: Needs<'a, 'd>,
     /// What was decided.
     pub outline: Outline,
 }
@@ -153,6 +158,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let kernel: Vec<bool> = surveys.iter().map(|s| s.syscall).collect();
         let steady = Steady::new(image, program, &kernel);
         let addends = Addends::new(image);
+        let needs = Needs::new(image, program);
         let mut decided: Vec<Result<Ready, Left>> = program
             .functions
             .par_iter()
@@ -169,18 +175,9 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                     surveys[i].syscall && cfg.block(block).insns(&image.elf).any(|insn| insn.is_syscall())
                 };
                 let flow = Flow::new(cfg, &steady.calls(cfg, &in_kernel), &redirected);
-                let plan = match options.mode {
-                    Mode::Edges => {
-                        let measured =
-                            options.weights.and_then(|w| w.frequencies(function.entry, cfg, &flow));
-                        let often = measured.unwrap_or_else(|| Frequencies::estimate(cfg, &flow));
-                        Plan::edges(cfg, &flow, &often)
-                    }
-                    Mode::Blocks => Plan::blocks(cfg, &flow),
-                    Mode::Functions => Plan::functions(&flow),
-                };
+                let (plan, promotions) = placed(image, function, &flow, &needs, options);
                 let measured = Measured { flow, plan, first_counter: 0, sites: HashMap::new() };
-                Ok(Ready { movable, redirects, measured })
+                Ok(Ready { movable, redirects, promotions, measured })
             })
             .collect();
         let outline = number(image, program, options, &mut decided);
@@ -188,8 +185,8 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let mut fates = Vec::new();
         for function in decided {
             match function {
-                Ok(Ready { movable, redirects, measured }) => {
-                    movables.push(Some((movable, redirects)));
+                Ok(Ready { movable, redirects, promotions, measured }) => {
+                    movables.push(Some((movable, redirects, promotions)));
                     fates.push(Fate::Measured(Box::new(measured)));
                 }
                 Err(left) => {
@@ -201,7 +198,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         if movables.iter().all(Option::is_none) {
             return Err(Refusal::Nothing);
         }
-        Ok(Self { image, program, options, old, movables, outline: Outline { fates, ..outline } })
+        Ok(Self { image, program, options, old, movables, needs, outline: Outline { fates, ..outline } })
     }
 
     /// Writes the new file. `profile` is what a run writes to start a new profile.
@@ -344,7 +341,6 @@ impl<'a, 'd> Rewriter<'a, 'd> {
 
     /// All new code, by old address.
     fn emit(&self) -> Vec<(usize, Chunk)> {
-        let needs = Needs::new(self.image, self.program);
         let mut chunks: Vec<(usize, Chunk)> = self
             .outline
             .fates
@@ -352,16 +348,17 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             .enumerate()
             .flat_map_iter(|(i, fate)| {
                 let chunks = match (fate, &self.movables[i]) {
-                    (Fate::Measured(measured), Some((movable, redirects))) => emit(
+                    (Fate::Measured(measured), Some((movable, redirects, promotions))) => emit(
                         &self.image.elf,
                         &Job {
                             cfg: &self.program.functions[i].cfg,
                             flow: &measured.flow,
                             plan: &measured.plan,
+                            promotions,
                             first_counter: measured.first_counter,
                             sites: &measured.sites,
                             redirects,
-                            needs: &needs,
+                            needs: &self.needs,
                             layout: self.outline.layout,
                             frames: &movable.frames,
                         },
@@ -386,7 +383,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let cases = self.cases(chunks, places);
         let mut copies = HashMap::new();
         for (i, movable) in self.movables.iter().enumerate() {
-            let Some((_, redirects)) = movable else { continue };
+            let Some((_, redirects, _)) = movable else { continue };
             for (number, redirect) in redirects.tables.iter().enumerate() {
                 let Redirect::Copy { targets, .. } = redirect else { continue };
                 tables.resize(tables.len().next_multiple_of(4), 0);
@@ -500,7 +497,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let mut patches = Vec::new();
         let cases = self.cases(chunks, places);
         for (i, movable) in self.movables.iter().enumerate() {
-            let tables = movable.iter().flat_map(|(_, redirects)| redirects.tables.iter().enumerate());
+            let tables = movable.iter().flat_map(|(_, redirects, _)| redirects.tables.iter().enumerate());
             for (number, table) in tables {
                 let Redirect::InPlace(words) = table else { continue };
                 for (at, target) in words {
@@ -510,7 +507,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                 }
             }
         }
-        for (movable, _) in self.movables.iter().flatten() {
+        for (movable, ..) in self.movables.iter().flatten() {
             if self.options.trap {
                 let kept: Vec<AddrRange> = movable.detours.iter().flat_map(|d| d.keeps()).collect();
                 for range in &movable.dead {
@@ -548,6 +545,35 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         }
         symbols
     }
+}
+
+/// Where the counters of a function go, and which of them are kept in registers.
+fn placed(
+    image: &Image<'_>,
+    function: &Function<'_>,
+    flow: &Flow,
+    needs: &Needs<'_, '_>,
+    options: &Options<'_>,
+) -> (Plan, Promotions) {
+    let cfg = &function.cfg;
+    if options.mode == Mode::Functions {
+        return (Plan::functions(flow), Promotions::default());
+    }
+    let measured = options.weights.and_then(|w| w.frequencies(function.entry, cfg, flow));
+    let often = measured.unwrap_or_else(|| Frequencies::estimate(cfg, flow));
+    let plan = |cheap| match options.mode {
+        Mode::Edges => Plan::edges(cfg, flow, &often, cheap),
+        _ => Plan::blocks(cfg, flow),
+    };
+    let tight = Tight::find(cfg, &image.elf, flow);
+    if tight.is_empty() {
+        return (plan(&HashMap::new()), Promotions::default());
+    }
+    let callees = |at| needs.of(at);
+    let liveness = Liveness::with_callees(cfg, &image.elf, &convention(needs, cfg), &callees);
+    let plan = plan(&journeys(&tight, flow, &often, &liveness));
+    let promotions = promote(&tight, flow, &plan, &often, &liveness);
+    (plan, promotions)
 }
 
 /// Numbers counters and call sites.

@@ -1,21 +1,22 @@
-//! Keeps counters of tight loops in registers while the loop runs.
+//! Keeps counters of tight loops out of memory while the loop runs.
 //!
 //! In a loop of a few instructions, adding to memory in every round costs more than the loop itself. Where
-//! a register is free all through an innermost loop without calls, the counter lives there: set to zero on
-//! the way in, added to memory on every way out. What is counted since the way in is lost if the loop is
-//! never left by one of its own ways: the process is killed there, or a signal handler does not come back.
+//! a register is free all through a tight loop, it can hold a counter: set to zero on the way in, added to
+//! memory on every way out. If another register moves on by a constant in every round, not even that is needed
+//! to know how often the loop was at its head: the free one keeps where the other began. What is counted since
+//! the way in is lost if the loop is never left by one of its own ways: the process is killed there, or a signal
+//! handler does not come back.
 
 use crate::counting::Way;
-use relive_code::cfg::{BlockId, Cfg, End};
-use relive_code::dominators::DominatorTree;
-use relive_code::isa::{EffectsReader, Gpr, RegSet};
+use crate::tight::Tight;
+use relive_code::cfg::BlockId;
+use relive_code::isa::{Gpr, RegSet, Stride};
 use relive_code::liveness::Liveness;
-use relive_code::loops::{LoopForest, LoopId};
 use relive_code::source::CodeSource;
 use relive_probe::frequency::Frequencies;
 use relive_probe::graph::{Arc, ArcKind, Flow, Node};
 use relive_probe::placement::Plan;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// What is done on an arc beside counting it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +25,29 @@ pub enum Step {
     Clear(Gpr),
     /// A register is added to a counter.
     Add(u32, Gpr),
+    /// A register keeps where a journey begins.
+    Depart(Gpr, Stride, i64),
+    /// What was travelled since is added to a counter, and so many rounds more.
+    Arrive(u32, Gpr, Stride, i64),
+}
+
+impl Step {
+    /// Whether it is the last thing done on a way: what comes before may still need the register.
+    #[must_use]
+    pub fn is_start(self) -> bool {
+        matches!(self, Self::Clear(_) | Self::Depart(..))
+    }
+
+    /// What it reads and writes.
+    #[must_use]
+    pub fn registers(self) -> RegSet {
+        match self {
+            Self::Clear(register) | Self::Add(_, register) => RegSet::gpr(register),
+            Self::Depart(register, stride, _) | Self::Arrive(_, register, stride, _) => {
+                RegSet::gpr(register) | RegSet::gpr(stride.register)
+            }
+        }
+    }
 }
 
 /// Counters that live in registers.
@@ -31,6 +55,8 @@ pub enum Step {
 pub struct Promotions {
     /// For each such counter, its register.
     pub registers: HashMap<u32, Gpr>,
+    /// Blocks whose counter needs no code in them.
+    pub travelled: HashMap<BlockId, u32>,
     /// What is done on arcs, by their index.
     pub steps: HashMap<usize, Vec<Step>>,
     /// Registers that must be left alone in a block.
@@ -40,153 +66,131 @@ pub struct Promotions {
 /// More would hardly ever find a register.
 const MOST: usize = 4;
 
+/// What departing and arriving costs, in counters.
+const JOURNEY: f64 = 2.5;
+
+/// The heads of loops that can be counted by a journey, and what that costs.
+#[must_use]
+pub fn journeys<S: CodeSource + ?Sized>(
+    tight: &[Tight],
+    flow: &Flow,
+    often: &Frequencies,
+    liveness: &Liveness<'_, S>,
+) -> HashMap<BlockId, f64> {
+    let journeys = tight.iter().filter_map(|a_loop| {
+        let price = entered(a_loop, often) * JOURNEY;
+        let cheap = price < often.blocks[a_loop.header.index()];
+        (cheap && can_travel(a_loop, flow, liveness)).then_some((a_loop.header, price))
+    });
+    journeys.collect()
+}
+
+fn entered(a_loop: &Tight, often: &Frequencies) -> f64 {
+    a_loop.ways_in.iter().map(|&i| often.arcs[i]).sum()
+}
+
+/// Registers that nobody needs all through a loop.
+fn free<S: CodeSource + ?Sized>(a_loop: &Tight, liveness: &Liveness<'_, S>) -> Vec<Gpr> {
+    let busy = a_loop.touched | liveness.live_in(a_loop.header) | RegSet::gpr(Gpr::RSP);
+    Gpr::all().filter(|&r| !busy.intersects(RegSet::gpr(r))).collect()
+}
+
+fn can_travel<S: CodeSource + ?Sized>(a_loop: &Tight, flow: &Flow, liveness: &Liveness<'_, S>) -> bool {
+    let flags_free = |&i: &usize| !live_behind(liveness, &flow.arcs[i]).intersects(RegSet::ARITHMETIC_FLAGS);
+    a_loop.odometer.is_some() && a_loop.ways_out.iter().all(flags_free) && !free(a_loop, liveness).is_empty()
+}
+
 /// Finds counters to promote.
 #[must_use]
 pub fn promote<S: CodeSource + ?Sized>(
-    cfg: &Cfg,
-    source: &S,
+    tight: &[Tight],
     flow: &Flow,
     plan: &Plan,
+    often: &Frequencies,
     liveness: &Liveness<'_, S>,
 ) -> Promotions {
     let mut found = Promotions::default();
-    let graph = cfg.graph();
-    let tree = DominatorTree::new(&graph, &cfg.roots());
-    let loops = LoopForest::new(&graph, &tree);
-    let parents: HashSet<LoopId> = loops.loops().iter().filter_map(|l| l.parent).collect();
-    let innermost: Vec<LoopId> = loops.ids().filter(|id| !parents.contains(id)).collect();
-    if innermost.is_empty() {
-        return found;
-    }
-    let often = Frequencies::estimate(cfg, flow);
-    for id in innermost {
-        let blocks = loops.blocks_of(id);
-        let quiet = |&block: &u32| {
-            let block = cfg.block(BlockId(block));
-            matches!(block.end, End::FallThrough | End::Branch | End::Jump | End::Return | End::Stop)
-        };
-        if blocks.iter().all(quiet) {
-            let header = BlockId(loops.loops()[id.0 as usize].header);
-            let inside: HashSet<BlockId> = blocks.iter().copied().map(BlockId).collect();
-            one_loop(cfg, source, flow, plan, liveness, &often, header, &inside, &mut found);
+    for a_loop in tight {
+        let mut free = free(a_loop, liveness);
+        let all = free.clone();
+        if let (Some(counter), true) =
+            (plan.blocks[a_loop.header.index()], can_travel(a_loop, flow, liveness))
+            && entered(a_loop, often) * JOURNEY < often.blocks[a_loop.header.index()]
+        {
+            travel(a_loop, counter, free.remove(0), &mut found);
+        }
+        keep(a_loop, flow, plan, often, liveness, &mut free, &mut found);
+        let kept: RegSet = all.into_iter().filter(|r| !free.contains(r)).collect();
+        for &block in &a_loop.inside {
+            found.reserved.insert(block, kept);
         }
     }
     found
 }
 
-#[allow(clippy::too_many_arguments)]
-fn one_loop<S: CodeSource + ?Sized>(
-    cfg: &Cfg,
-    source: &S,
-    flow: &Flow,
-    plan: &Plan,
-    liveness: &Liveness<'_, S>,
-    often: &Frequencies,
-    header: BlockId,
-    inside: &HashSet<BlockId>,
-    found: &mut Promotions,
-) {
-    let is_inside = |node: Node| matches!(node, Node::Block(block) if inside.contains(&block));
-    let (mut ways_in, mut ways_out, mut within) = (Vec::new(), Vec::new(), Vec::new());
-    for (i, arc) in flow.arcs.iter().enumerate() {
-        match (is_inside(arc.from), is_inside(arc.to)) {
-            (false, true) => ways_in.push(i),
-            (true, false) => ways_out.push(i),
-            (true, true) => within.push(i),
-            (false, false) => {}
-        }
+/// Counts the head of a loop by how far a register moved on.
+fn travel(a_loop: &Tight, counter: u32, register: Gpr, found: &mut Promotions) {
+    let Some(odometer) = &a_loop.odometer else { return };
+    let stride = odometer.stride;
+    // The head is passed once more than the register moves on, if it has not moved on in the last round.
+    let rounds = |moved: bool| i64::from(!moved);
+    let usual = rounds(odometer.moved.first().copied().unwrap_or(true));
+    found.travelled.insert(a_loop.header, counter);
+    for &i in &a_loop.ways_in {
+        let depart = Step::Depart(register, stride, -usual * stride.by);
+        found.steps.entry(i).or_default().push(depart);
     }
-    // Only where code can be put on the way.
-    let easy = |&i: &usize| {
-        let arc = &flow.arcs[i];
-        match arc.kind {
-            ArcKind::Enter | ArcKind::FallThrough | ArcKind::Taken | ArcKind::Jump => true,
-            ArcKind::CallReturn => arc.from != Node::Outside,
-            ArcKind::Return | ArcKind::NoReturn => true,
-            ArcKind::TailCall => true,
-            ArcKind::Case | ArcKind::LandingPad => false,
-        }
-    };
-    if !ways_in.iter().chain(&ways_out).all(easy) || !comes_to_an_end(cfg, source, flow, &ways_out, inside) {
-        return;
-    }
-    let entered: f64 = ways_in.iter().map(|&i| often.arcs[i]).sum();
-    let mut counters: Vec<(f64, u32)> = Vec::new();
-    counters.extend(within.iter().filter_map(|&i| Some((often.arcs[i], plan.arcs[i]?))));
-    counters.extend(inside.iter().filter_map(|b| Some((often.blocks[b.index()], plan.blocks[b.index()]?))));
-    counters.retain(|(often, _)| *often >= entered * 1.5);
-    counters.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    counters.truncate(MOST);
-    if counters.is_empty() {
-        return;
-    }
-    let mut busy = liveness.live_in(header) | RegSet::gpr(Gpr::RSP);
-    let mut reader = EffectsReader::new();
-    for &block in inside {
-        for insn in cfg.block(block).insns(source) {
-            let effects = reader.effects(&insn);
-            busy = busy | effects.reads | effects.writes;
-        }
-    }
-    let free: Vec<Gpr> = Gpr::all().filter(|&r| !busy.intersects(RegSet::gpr(r))).collect();
-    counters.truncate(free.len());
-    let kept: RegSet = free.iter().take(counters.len()).copied().collect();
-    let adds_anywhere =
-        ways_out.iter().all(|&i| match Way::best_to_add(live_behind(liveness, &flow.arcs[i]) | kept) {
-            Way::Inc | Way::Through(_) => true,
-            Way::Spill => false,
-        });
-    if counters.is_empty() || !adds_anywhere {
-        return;
-    }
-    for (&(_, counter), &register) in counters.iter().zip(&free) {
-        found.registers.insert(counter, register);
-        for &i in &ways_in {
-            found.steps.entry(i).or_default().push(Step::Clear(register));
-        }
-        for &i in &ways_out {
-            found.steps.entry(i).or_default().push(Step::Add(counter, register));
-        }
-    }
-    for &block in inside {
-        found.reserved.insert(block, kept);
+    for (&i, &moved) in a_loop.ways_out.iter().zip(&odometer.moved) {
+        let arrive = Step::Arrive(counter, register, stride, rounds(moved) - usual);
+        found.steps.entry(i).or_default().push(arrive);
     }
 }
 
-/// Whether the loop is sure to get on: some way out depends on a register that changes by a step in every
-/// round, or on memory such a register points to. A loop that waits for somebody else, or for ever, may be left
-/// by a signal, and then what is in registers is gone.
-fn comes_to_an_end<S: CodeSource + ?Sized>(
-    cfg: &Cfg,
-    source: &S,
+/// Keeps counters of a loop in registers that are free; takes those.
+fn keep<S: CodeSource + ?Sized>(
+    a_loop: &Tight,
     flow: &Flow,
-    ways_out: &[usize],
-    inside: &HashSet<BlockId>,
-) -> bool {
-    let mut reader = EffectsReader::new();
-    let mut stepping = RegSet::EMPTY;
-    for &block in inside {
-        for insn in cfg.block(block).insns(source).filter(|insn| !insn.touches_memory()) {
-            let effects = reader.effects(&insn);
-            stepping |= effects.reads & effects.writes & RegSet::GPRS;
+    plan: &Plan,
+    often: &Frequencies,
+    liveness: &Liveness<'_, S>,
+    free: &mut Vec<Gpr>,
+    found: &mut Promotions,
+) {
+    let entered = entered(a_loop, often);
+    let mut counters: Vec<(f64, u32)> = Vec::new();
+    counters.extend(a_loop.within.iter().filter_map(|&i| Some((often.arcs[i], plan.arcs[i]?))));
+    counters.extend(a_loop.inside.iter().filter_map(|b| {
+        let counter = plan.blocks[b.index()].filter(|_| !found.travelled.contains_key(b))?;
+        Some((often.blocks[b.index()], counter))
+    }));
+    counters.retain(|(often, _)| *often >= entered * 1.5);
+    counters.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    counters.truncate(MOST.min(free.len()));
+    let kept: RegSet = free.iter().take(counters.len()).copied().collect();
+    let taken: RegSet = found
+        .steps
+        .iter()
+        .filter(|(i, _)| a_loop.ways_out.contains(i))
+        .flat_map(|(_, steps)| steps)
+        .fold(kept, |set, step| set | step.registers());
+    let adds_anywhere = a_loop.ways_out.iter().all(|&i| {
+        match Way::best_to_add(live_behind(liveness, &flow.arcs[i]) | taken) {
+            Way::Inc | Way::Through(_) => true,
+            Way::Spill => false,
+        }
+    });
+    if counters.is_empty() || !adds_anywhere {
+        return;
+    }
+    for (&(_, counter), register) in counters.iter().zip(free.drain(..counters.len())) {
+        found.registers.insert(counter, register);
+        for &i in &a_loop.ways_in {
+            found.steps.entry(i).or_default().push(Step::Clear(register));
+        }
+        for &i in &a_loop.ways_out {
+            found.steps.entry(i).or_default().push(Step::Add(counter, register));
         }
     }
-    ways_out.iter().filter(|&&i| flow.arcs[i].kind != ArcKind::NoReturn).any(|&i| {
-        let Node::Block(from) = flow.arcs[i].from else { return false };
-        let (mut decides, mut stepping_here) = (RegSet::EMPTY, RegSet::EMPTY);
-        for insn in cfg.block(from).insns(source) {
-            let effects = reader.effects(&insn);
-            if effects.writes.intersects(RegSet::ARITHMETIC_FLAGS) {
-                decides = effects.reads;
-            }
-            if insn.addr() == cfg.block(from).last_insn() {
-                // `loop` counts by itself.
-                stepping_here |= effects.reads & effects.writes & RegSet::GPRS;
-                decides |= effects.reads;
-            }
-        }
-        decides.intersects(stepping | stepping_here)
-    })
 }
 
 /// What is live where an arc leads.

@@ -6,11 +6,13 @@
 mod effects;
 mod moving;
 mod regs;
+mod stride;
 mod text;
 
 pub use effects::{Effects, EffectsReader};
 pub use moving::Tie;
 pub use regs::{Flag, Gpr, RegSet};
+pub use stride::Stride;
 pub use text::{InsnText, Syntax};
 
 use crate::addr::LinkAddr;

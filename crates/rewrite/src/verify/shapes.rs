@@ -125,6 +125,96 @@ pub(super) fn clear(bytes: &[u8]) -> Option<(u64, Gpr)> {
     }
 }
 
+/// `lea r, [other + …]`: its length, the register, the other one, and how far from it.
+pub(super) fn departure(bytes: &[u8]) -> Option<(u64, Gpr, Gpr, i64)> {
+    let &[rex, 0x8d, modrm, ..] = bytes else { return None };
+    let (high, low) = (rex & 0xfa == 0x48, modrm & 7);
+    if !high || !matches!(modrm >> 6, 1 | 2) {
+        return None;
+    }
+    let at = match (low, bytes.get(3)?) {
+        (4, 0x24) => 4,
+        (4, _) => return None,
+        _ => 3,
+    };
+    let (len, ahead) = match modrm >> 6 {
+        1 => (at + 1, i64::from(bytes.get(at)?.cast_signed())),
+        _ => (at + 4, i64::from(i32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))),
+    };
+    let (to, from) = (register(rex >> 2 & 1, modrm >> 3 & 7)?, register(rex & 1, low)?);
+    (to != from && to != Gpr::RSP && from != Gpr::RSP).then_some((len as u64, to, from, ahead))
+}
+
+/// How far a register has moved on, being added to a counter.
+pub(super) struct Travelled {
+    /// The length of the code.
+    pub(super) len: u64,
+    /// Where its instructions begin.
+    pub(super) starts: Vec<u64>,
+    /// What keeps where it began.
+    pub(super) register: Gpr,
+    /// What moved on.
+    pub(super) from: Gpr,
+    /// Whether all of it counts, or the lower half.
+    pub(super) wide: bool,
+    /// What the distance is divided by.
+    pub(super) divisor: i64,
+    /// What is added to the quotient.
+    pub(super) more: i64,
+    /// The counter.
+    pub(super) counter: LinkAddr,
+}
+
+/// `sub r, other; neg r; sar r, n; inc r; add gs:[counter], r`, or so: see `counting::arrive`.
+pub(super) fn arrival(bytes: &[u8], at: LinkAddr) -> Option<Travelled> {
+    let &[rex, 0x2b, modrm, ..] = bytes else { return None };
+    if rex & 0xf2 != 0x40 || modrm >> 6 != 3 {
+        return None;
+    }
+    let (wide, high, low) = (rex >> 3 & 1 == 1, rex >> 2 & 1, modrm >> 3 & 7);
+    let (kept, from) = (register(high, low)?, register(rex & 1, modrm & 7)?);
+    let mut starts = vec![0];
+    let mut len = 3;
+    let rex = 0x40 | u8::from(wide) << 3 | high;
+    // What is in the register, times the rounds: its sign, and the power of two.
+    let (mut sign, mut shift, mut more) = (-1, 0, 0);
+    if bytes.get(len..)?.starts_with(&[rex, 0xf7, 0xd8 | low]) {
+        (sign, starts, len) = (1, [starts, vec![len as u64]].concat(), len + 3);
+    }
+    let shifts = [rex, 0xc1, if wide { 0xf8 } else { 0xe8 } | low];
+    if bytes.get(len..)?.starts_with(&shifts) {
+        shift = *bytes.get(len + 3)?;
+        (starts, len) = ([starts, vec![len as u64]].concat(), len + 4);
+    }
+    for (opcode, by) in [(0xc0, 1), (0xc8, -1)] {
+        if bytes.get(len..)?.starts_with(&[0x48 | high, 0xff, opcode | low]) {
+            (more, starts, len) = (by, [starts, vec![len as u64]].concat(), len + 3);
+            break;
+        }
+    }
+    let &[0x65, last_rex, opcode, last_modrm, ..] = bytes.get(len..)? else { return None };
+    if last_rex != 0x48 | high << 2 || last_modrm != low << 3 | 0b101 || shift > 62 {
+        return None;
+    }
+    match opcode {
+        0x01 => {}
+        // Half a register does not go below zero.
+        0x29 if wide => (sign, more) = (-sign, -more),
+        _ => return None,
+    }
+    starts.push(len as u64);
+    Some(Travelled {
+        counter: led_to(bytes, len + 4, at)?,
+        len: len as u64 + 8,
+        starts,
+        register: kept,
+        from,
+        wide,
+        divisor: sign << shift,
+        more,
+    })
+}
+
 /// A gate up to where it goes on: where it compares, and where its two ways begin.
 pub(super) struct Gate {
     /// What it compares with the thread pointer.
@@ -212,7 +302,8 @@ pub(super) fn push(bytes: &[u8]) -> Option<(u64, u32)> {
 mod tests {
     use super::*;
     use crate::assembler::{Assembler, Dest};
-    use crate::counting::{Way, count};
+    use crate::counting::{Way, arrive, count, depart};
+    use relive_code::isa::Stride;
 
     fn code(way: Way) -> Vec<u8> {
         let mut a = Assembler::default();
@@ -237,6 +328,30 @@ mod tests {
                 Way::Inc => assert!(!probe.spoils.intersects(RegSet::flag(Flag::Cf))),
                 Way::Through(register) => assert_eq!(probe.spoils, RegSet::gpr(register)),
                 Way::Spill => assert!(probe.spoils.is_empty()),
+            }
+        }
+    }
+
+    #[test]
+    fn every_journey_is_known() {
+        let registers: Vec<Gpr> = Gpr::all().filter(|&r| r != Gpr::RSP).collect();
+        for &kept in &registers {
+            for &register in registers.iter().filter(|&&r| r != kept) {
+                for ahead in [0, 8, -64, 128, -1000] {
+                    let mut a = Assembler::default();
+                    depart(&mut a, kept, register, ahead);
+                    let bytes = a.finish().bytes;
+                    let known = departure(&bytes);
+                    assert_eq!(known, Some((bytes.len() as u64, kept, register, ahead)), "{bytes:x?}");
+                }
+                for (by, wide, more) in [(1, true, 0), (-8, true, 1), (64, false, -1), (-1, false, 0)] {
+                    let mut a = Assembler::default();
+                    arrive(&mut a, kept, Stride { register, by, wide }, more, Dest::Area(0));
+                    let bytes = a.finish().bytes;
+                    let known = arrival(&bytes, LinkAddr(0)).unwrap_or_else(|| panic!("{bytes:x?}"));
+                    assert_eq!((known.len, known.divisor, known.more), (bytes.len() as u64, by, more));
+                    assert_eq!((known.register, known.from, known.wide), (kept, register, wide));
+                }
             }
         }
     }

@@ -1,12 +1,14 @@
 //! Walks the old and the new code of one function in step.
 
 mod checks;
+mod held;
 
 use super::counts::{self, Increments, weight};
 use super::tables::{Frames, actions_agree, rows_agree};
 use super::{Finding, World, Wrong, shapes};
 use crate::emit::convention;
 use crate::redirect::distance_between;
+use held::{Held, Holding, Kept, Met, Spot};
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::{Block, BlockId, Cfg, End, Target};
 use relive_code::isa::{EffectsReader, Flow, Gpr, Insn, RegSet, Syntax, Tie};
@@ -17,7 +19,7 @@ use relive_image::elf::Elf;
 use relive_image::program::Function;
 use relive_probe::describe::Measured;
 use relive_probe::graph::{ArcKind, Node};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// Findings of one function are cut off here: what follows the first is mostly the same again.
 const ENOUGH: usize = 5;
@@ -122,55 +124,6 @@ struct Walk<'a, 'd> {
     walked: Walked,
 }
 
-/// Registers that hold a count, each with the number of what it holds.
-type Held = BTreeMap<Gpr, usize>;
-
-/// Where something is incremented.
-#[derive(Clone, Copy)]
-enum Spot {
-    Arc(usize),
-    Block(BlockId),
-}
-
-/// Counts that are kept in registers. Which counter one belongs to shows only where it is added to it.
-#[derive(Default)]
-struct Kept {
-    /// Counts that are the same one, as a forest.
-    same: Vec<usize>,
-    /// Which counter each was added to.
-    added: Vec<(usize, u32, LinkAddr)>,
-    /// Where each was incremented.
-    bumped: Vec<(Spot, usize, LinkAddr)>,
-}
-
-impl Kept {
-    fn begin(&mut self) -> usize {
-        self.same.push(self.same.len());
-        self.same.len() - 1
-    }
-
-    fn root(&self, mut count: usize) -> usize {
-        while self.same[count] != count {
-            count = self.same[count];
-        }
-        count
-    }
-
-    fn join(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.root(a), self.root(b));
-        self.same[a] = b;
-    }
-}
-
-/// What was met between two copied instructions.
-#[derive(Default)]
-struct Met {
-    /// The sum of what is incremented.
-    sum: u64,
-    /// Counts in registers that are incremented, and where.
-    bumped: Vec<(usize, LinkAddr)>,
-}
-
 type Step<T = ()> = Result<T, Wrong>;
 
 impl Walk<'_, '_> {
@@ -239,7 +192,7 @@ impl Walk<'_, '_> {
             at = next;
             let sum = if in_kernel { &mut tail } else { &mut incremented };
             *sum = sum.wrapping_add(met.sum);
-            self.kept.bumped.extend(met.bumped.into_iter().map(|(count, at)| (Spot::Block(id), count, at)));
+            self.kept.bump(Spot::Block(id), met.bumped);
             in_kernel |= insn.is_syscall();
             self.check_row(insn.addr(), at, 0)?;
             self.walked.insns += 1;
@@ -248,6 +201,8 @@ impl Walk<'_, '_> {
                 if kept.intersects(live | reader.effects(&insn).writes) {
                     return Err((at, format!("{kept} holds a count here, but is needed")));
                 }
+                let moved = held::moved_on(&held, &insn, reader.effects(&insn).writes, at)?;
+                self.kept.bump(Spot::Block(id), moved);
             }
             if is_end {
                 self.blocks[id.index()] = Some(incremented);
@@ -625,13 +580,13 @@ impl Walk<'_, '_> {
                     }
                     Some(_) => {
                         let known = self.held.get(&id).cloned().unwrap_or_default();
-                        if !known.keys().eq(held.keys()) {
+                        if !held::alike(&known, &held) {
                             return Err((
                                 at,
                                 "registers that hold counts are not set up, or not emptied".into(),
                             ));
                         }
-                        known.values().zip(held.values()).for_each(|(&a, &b)| self.kept.join(a, b));
+                        known.values().zip(held.values()).for_each(|(a, b)| self.kept.join(a.count, b.count));
                     }
                 }
                 (there, met)
@@ -646,8 +601,7 @@ impl Walk<'_, '_> {
                 Some(_) => {}
                 None => {
                     self.arcs[arc] = Some(met.sum);
-                    let bumped = met.bumped.into_iter().map(|(count, at)| (Spot::Arc(arc), count, at));
-                    self.kept.bumped.extend(bumped);
+                    self.kept.bump(Spot::Arc(arc), met.bumped);
                 }
             }
         }
@@ -728,8 +682,8 @@ impl Walk<'_, '_> {
                 match probe.adds {
                     None => met.sum = met.sum.wrapping_add(weight(counter)),
                     Some(register) => match held.remove(&register) {
-                        Some(count) => self.kept.added.push((count, counter, at)),
-                        None => return Err((at, format!("adds {register}, which holds no count"))),
+                        Some(Holding { count, from: None }) => self.kept.add(count, counter, 1, true, at),
+                        _ => return Err((at, format!("adds {register}, which holds no count"))),
                     },
                 }
                 at = at.offset(probe.len);
@@ -751,11 +705,11 @@ impl Walk<'_, '_> {
                 continue;
             }
             if let Some((len, register)) = shapes::bump(bytes)
-                && let Some(&count) = held.get(&register)
+                && let Some(&Holding { count, from: None }) = held.get(&register)
             {
                 self.walked.probes += 1;
                 self.check_rows(rows, at, 0)?;
-                met.bumped.push((count, at));
+                met.bumped.push((count, 1, None, at));
                 at = at.offset(len);
                 continue;
             }
@@ -767,7 +721,11 @@ impl Walk<'_, '_> {
                     return Err((at, format!("clears {register}, which is needed")));
                 }
                 self.check_rows(rows, at, 0)?;
-                held.insert(register, self.kept.begin());
+                held.insert(register, Holding { count: self.kept.begin(), from: None });
+                at = at.offset(len);
+                continue;
+            }
+            if let Some(len) = self.journey(at, live, held, rows, first, &mut met)? {
                 at = at.offset(len);
                 continue;
             }

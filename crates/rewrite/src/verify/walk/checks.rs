@@ -92,23 +92,16 @@ impl Walk<'_, '_> {
                 *sum = sum.wrapping_add(self.tails[from.index()]);
             }
         }
-        let mut counters: HashMap<usize, u32> = HashMap::new();
-        for &(count, counter, at) in &self.kept.added {
-            if counters.insert(self.kept.root(count), counter).is_some_and(|known| known != counter) {
-                let what = "what was counted in a register is added to another counter";
-                return self.report(self.function.entry, at, what.to_string());
-            }
-        }
-        for &(spot, count, at) in &self.kept.bumped {
-            let Some(&counter) = counters.get(&self.kept.root(count)) else {
-                let what = "what is counted in a register is never added to a counter";
-                return self.report(self.function.entry, at, what.to_string());
-            };
+        let kept = match self.kept.increments() {
+            Ok(kept) => kept,
+            Err((at, what)) => return self.report(self.function.entry, at, what),
+        };
+        for (spot, by) in kept {
             let sum = match spot {
                 Spot::Arc(arc) => &mut increments.arcs[arc],
                 Spot::Block(block) => &mut increments.blocks[block.index()],
             };
-            *sum = sum.map(|sum| sum.wrapping_add(weight(counter)));
+            *sum = sum.map(|sum| sum.wrapping_add(by));
         }
         if let Some(wrong) = counts::check(self.measured, &increments) {
             let (old, what) = match wrong {
