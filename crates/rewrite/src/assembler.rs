@@ -58,19 +58,33 @@ pub struct Pos {
 enum Break {
     /// A jump, on a condition or not.
     Jump { condition: Option<u8>, to: Dest, len: u8 },
+    /// A branch that exists with a distance of one byte only (`loop`, `jrcxz`): what comes before the distance,
+    /// and how much of it counts. If that does not reach, it leads to a jump behind it.
+    Loop { start: [u8; 2], start_len: u8, to: Dest, len: u8 },
     /// Fill up to a multiple.
     Align { to: u32, len: u8 },
+    /// Fill up to the next line, if what comes before the label would otherwise lie on two but fits on one.
+    Line { end: Label, len: u8 },
 }
 
 impl Break {
     fn len(self) -> u32 {
         u32::from(match self {
-            Self::Jump { len, .. } | Self::Align { len, .. } => len,
+            Self::Jump { len, .. }
+            | Self::Loop { len, .. }
+            | Self::Align { len, .. }
+            | Self::Line { len, .. } => len,
         })
     }
 }
 
 const SHORT: u8 = 2;
+
+/// `jmp` over the `jmp` that a short branch leads to.
+const ROUND: u8 = 2 + 5;
+
+/// What the processor fetches at once, and keeps decoded together.
+pub const LINE: u32 = 64;
 
 /// Code in the making.
 #[derive(Default)]
@@ -89,6 +103,8 @@ pub struct Code {
     pub bytes: Vec<u8>,
     /// Fields to fill in.
     pub fixes: Vec<Fix>,
+    /// Its start must be a multiple of this.
+    pub align: u32,
     labels: Vec<u32>,
     /// The number of bytes all breaks before the n-th have.
     before: Vec<u32>,
@@ -148,9 +164,12 @@ impl Assembler {
         self.breaks.push((self.bytes.len() as u32, Break::Jump { condition, to, len }));
     }
 
-    /// A jump that takes five bytes wherever it leads.
-    pub fn long_jump(&mut self, to: Dest) {
-        self.breaks.push((self.bytes.len() as u32, Break::Jump { condition: None, to, len: 5 }));
+    /// A branch that exists with a distance of one byte only; `start` is what comes before that.
+    pub fn short_branch(&mut self, start: &[u8], to: Dest) {
+        let start_len = start.len() as u8;
+        let start = [start[0], start.get(1).copied().unwrap_or(0)];
+        let len = start_len + if matches!(to, Dest::Label(_)) { 1 } else { 1 + ROUND };
+        self.breaks.push((self.bytes.len() as u32, Break::Loop { start, start_len, to, len }));
     }
 
     /// Fill up to a multiple of `to`.
@@ -158,18 +177,35 @@ impl Assembler {
         self.breaks.push((self.bytes.len() as u32, Break::Align { to, len: 0 }));
     }
 
+    /// What comes now up to `end` stays on one line, if it fits.
+    pub fn keep_together(&mut self, end: Label) {
+        self.breaks.push((self.bytes.len() as u32, Break::Line { end, len: 0 }));
+    }
+
     /// Settles the length of every jump and puts the bytes together. Every label must be bound.
     #[must_use]
     pub fn finish(mut self) -> Code {
         let before = self.settle();
-        let mut code = Code { before, ..Code::default() };
+        let has_lines = self.breaks.iter().any(|(_, broken)| matches!(broken, Break::Line { .. }));
+        let mut code = Code { before, align: if has_lines { LINE } else { 16 }, ..Code::default() };
         code.labels = self.labels.iter().map(|pos| code.offset(pos.expect("bound"))).collect();
         let mut copied = 0;
         for &(at, broken) in &self.breaks {
             code.bytes.extend_from_slice(&self.bytes[copied..at as usize]);
             copied = at as usize;
             match broken {
-                Break::Align { len, .. } => fill(&mut code.bytes, len),
+                Break::Align { len, .. } | Break::Line { len, .. } => fill(&mut code.bytes, len),
+                Break::Loop { start, start_len, to, len } => {
+                    code.bytes.extend(&start[..usize::from(start_len)]);
+                    if let (true, Dest::Label(label)) = (len == start_len + 1, to) {
+                        let distance = i64::from(code.label(label)) - (code.bytes.len() as i64 + 1);
+                        code.bytes.push(distance as u8);
+                    } else {
+                        code.bytes.extend([2, 0xeb, 5, 0xe9, 0, 0, 0, 0]);
+                        let from = code.bytes.len() as u32;
+                        code.fixes.push(Fix { at: from - 4, from, to });
+                    }
+                }
                 Break::Jump { condition, to, len: SHORT } => {
                     let Dest::Label(label) = to else { unreachable!("only labels are near") };
                     let distance = i64::from(code.label(label)) - (code.bytes.len() as i64 + 2);
@@ -203,31 +239,50 @@ impl Assembler {
         code
     }
 
+    /// How much lies between break number `i` and a label behind it.
+    fn size_up_to(&self, end: Label, i: usize) -> u32 {
+        let end = self.labels[end.0 as usize].expect("bound");
+        let breaks = self.breaks[i + 1..end.breaks as usize].iter();
+        end.bytes - self.breaks[i].0 + breaks.map(|(_, broken)| broken.len()).sum::<u32>()
+    }
+
     /// Lets jumps grow until every short one reaches. A jump never shrinks again, so this ends.
     fn settle(&mut self) -> Vec<u32> {
         loop {
             let mut before = Vec::with_capacity(self.breaks.len() + 1);
             let mut sum = 0;
-            for (at, broken) in &mut self.breaks {
+            for i in 0..self.breaks.len() {
                 before.push(sum);
-                if let Break::Align { to, len } = broken {
-                    let here = *at + sum;
-                    *len = (here.next_multiple_of(*to) - here) as u8;
+                let here = self.breaks[i].0 + sum;
+                let filled = |to: u32| (here.next_multiple_of(to) - here) as u8;
+                match self.breaks[i].1 {
+                    Break::Align { to, .. } => self.breaks[i].1 = Break::Align { to, len: filled(to) },
+                    Break::Line { end, .. } => {
+                        let size = self.size_up_to(end, i);
+                        let crosses = here % LINE + size > LINE && size <= LINE;
+                        self.breaks[i].1 = Break::Line { end, len: if crosses { filled(LINE) } else { 0 } };
+                    }
+                    Break::Jump { .. } | Break::Loop { .. } => {}
                 }
-                sum += broken.len();
+                sum += self.breaks[i].1.len();
             }
             before.push(sum);
             let offset = |pos: Pos| i64::from(pos.bytes) + i64::from(before[pos.breaks as usize]);
             let mut grown = false;
             for (i, (at, broken)) in self.breaks.iter_mut().enumerate() {
-                let Break::Jump { condition, to: Dest::Label(label), len } = broken else { continue };
-                if *len != SHORT {
-                    continue;
-                }
-                let end = i64::from(*at) + i64::from(before[i]) + 2;
+                let (label, len, short, long) = match broken {
+                    Break::Jump { condition, to: Dest::Label(label), len } => {
+                        (*label, len, SHORT, if condition.is_some() { 6 } else { 5 })
+                    }
+                    Break::Loop { start_len, to: Dest::Label(label), len, .. } => {
+                        (*label, len, *start_len + 1, *start_len + 1 + ROUND)
+                    }
+                    _ => continue,
+                };
+                let end = i64::from(*at) + i64::from(before[i]) + i64::from(short);
                 let target = offset(self.labels[label.0 as usize].expect("bound"));
-                if i8::try_from(target - end).is_err() {
-                    *len = if condition.is_some() { 6 } else { 5 };
+                if *len == short && i8::try_from(target - end).is_err() {
+                    *len = long;
                     grown = true;
                 }
             }
@@ -261,6 +316,44 @@ fn fill(bytes: &mut Vec<u8>, mut len: u8) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_branches_reach_or_go_round() {
+        for (between, len) in [(100, 2), (200, 9)] {
+            let mut a = Assembler::default();
+            let there = a.label();
+            a.bind(there);
+            a.raw(&vec![0x90; between]);
+            a.short_branch(&[0xe2], Dest::Label(there));
+            let code = a.finish();
+            assert_eq!(code.bytes.len(), between + len);
+            assert!(code.fixes.is_empty());
+            let branch = &code.bytes[between..];
+            match len {
+                2 => assert_eq!(branch, &[0xe2, -102i8 as u8]),
+                _ => {
+                    assert_eq!(branch[..5], [0xe2, 2, 0xeb, 5, 0xe9]);
+                    assert_eq!(branch[5..], (-209i32).to_le_bytes());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_belongs_together_stays_on_a_line() {
+        for (before, size, filled) in [(0, 64, 0), (10, 54, 0), (10, 55, 54), (50, 20, 14), (10, 65, 0)] {
+            let mut a = Assembler::default();
+            let end = a.label();
+            a.raw(&vec![0x90; before]);
+            a.keep_together(end);
+            let start = a.pos();
+            a.raw(&vec![0x90; size]);
+            a.bind(end);
+            let code = a.finish();
+            assert_eq!(code.offset(start), before as u32 + filled, "{before} {size}");
+            assert_eq!(code.align, LINE);
+        }
+    }
 
     #[test]
     fn jumps_are_short_where_they_reach() {

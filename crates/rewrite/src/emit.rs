@@ -176,6 +176,8 @@ struct Emitter<'a> {
     heads: HashMap<BlockId, Label>,
     /// What is still to be emitted out of line.
     stubs: Vec<Stub>,
+    /// What ends a loop that should lie on one line.
+    line_ends: HashMap<BlockId, Label>,
     rows: Vec<(Pos, Option<usize>, i64)>,
     throws: Vec<(Pos, Pos, Option<Label>, Option<u64>)>,
     ways: [u32; 3],
@@ -199,7 +201,8 @@ impl<'a> Emitter<'a> {
         let mut a = Assembler::default();
         let heads = blocks.iter().map(|&id| (id, a.label())).collect();
         let (stubs, rows, throws) = (Vec::new(), Vec::new(), Vec::new());
-        Self { elf, job, liveness, tasks, a, heads, stubs, rows, throws, ways: [0; 3] }
+        let line_ends = HashMap::new();
+        Self { elf, job, liveness, tasks, a, heads, stubs, line_ends, rows, throws, ways: [0; 3] }
     }
 
     fn run(mut self, piece: AddrRange, blocks: &[BlockId]) -> Chunk {
@@ -215,6 +218,11 @@ impl<'a> Emitter<'a> {
             let before = i.checked_sub(1).map(|i| self.job.cfg.block(blocks[i]));
             if self.deserves_alignment(block, before) {
                 self.a.align(16);
+            }
+            if let Some(&last) = self.job.promotions.lines.get(&id).filter(|last| blocks.contains(last)) {
+                let end = self.a.label();
+                self.a.keep_together(end);
+                self.line_ends.insert(last, end);
             }
             let is_entry = self.job.cfg.entries.contains(&id);
             let entry = self.a.label();
@@ -387,6 +395,9 @@ impl<'a> Emitter<'a> {
             }
         }
         self.close_throw(id, thrown.take());
+        if let Some(end) = self.line_ends.remove(&id) {
+            self.a.bind(end);
+        }
         self.go_on(id, &block, next);
     }
 
@@ -432,11 +443,8 @@ impl<'a> Emitter<'a> {
                 self.a.jump(Some(condition), to);
             }
             Tie::ShortBranch(target) => {
-                // loop +2; jmp +5; jmp target
-                self.a.raw(&bytes[..bytes.len() - 1]);
-                self.a.raw(&[2, 0xeb, 5]);
                 let to = self.way_out(id, target);
-                self.a.long_jump(to);
+                self.a.short_branch(&bytes[..bytes.len() - 1], to);
             }
             // Only where it does not simply go on: see `go_on`.
             Tie::Jump(_) => {}

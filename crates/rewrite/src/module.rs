@@ -5,7 +5,7 @@ use crate::eh_frame::{self, Entry, Writer};
 use crate::elf_file::{self, Changes, NewSection, NewSegment, NewSymbol, Old};
 use crate::emit::{Chunk, Job, convention, emit};
 use crate::needs::Needs;
-use crate::promote::{Promotions, journeys, promote};
+use crate::promote::{Promotions, journeys, lines, promote};
 use crate::redirect::{Addends, Redirect, Redirects};
 use crate::runtime::Runtime;
 use crate::select::{Left, Movable, Survey, check, survey};
@@ -216,7 +216,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let mut at = code_at;
         let mut places = Vec::with_capacity(chunks.len());
         for (_, chunk) in &chunks {
-            at = LinkAddr(at.0.next_multiple_of(16));
+            at = LinkAddr(at.0.next_multiple_of(u64::from(chunk.code.align)));
             places.push(at);
             at = at.offset(chunk.code.bytes.len() as u64);
         }
@@ -556,8 +556,9 @@ fn placed(
     options: &Options<'_>,
 ) -> (Plan, Promotions) {
     let cfg = &function.cfg;
+    let tight = Tight::find(cfg, &image.elf, flow);
     if options.mode == Mode::Functions {
-        return (Plan::functions(flow), Promotions::default());
+        return (Plan::functions(flow), Promotions { lines: lines(cfg, &tight), ..Promotions::default() });
     }
     let measured = options.weights.and_then(|w| w.frequencies(function.entry, cfg, flow));
     let often = measured.unwrap_or_else(|| Frequencies::estimate(cfg, flow));
@@ -565,14 +566,13 @@ fn placed(
         Mode::Edges => Plan::edges(cfg, flow, &often, cheap),
         _ => Plan::blocks(cfg, flow),
     };
-    let tight = Tight::find(cfg, &image.elf, flow);
     if tight.is_empty() {
         return (plan(&HashMap::new()), Promotions::default());
     }
     let callees = |at| needs.of(at);
     let liveness = Liveness::with_callees(cfg, &image.elf, &convention(needs, cfg), &callees);
     let plan = plan(&journeys(&tight, flow, &often, &liveness));
-    let promotions = promote(&tight, flow, &plan, &often, &liveness);
+    let promotions = promote(cfg, &tight, flow, &plan, &often, &liveness);
     (plan, promotions)
 }
 

@@ -7,9 +7,10 @@
 //! the way in is lost if the loop is never left by one of its own ways: the process is killed there, or a signal
 //! handler does not come back.
 
+use crate::assembler::LINE;
 use crate::counting::Way;
 use crate::tight::Tight;
-use relive_code::cfg::BlockId;
+use relive_code::cfg::{BlockId, Cfg};
 use relive_code::isa::{Gpr, RegSet, Stride};
 use relive_code::liveness::Liveness;
 use relive_code::source::CodeSource;
@@ -61,6 +62,8 @@ pub struct Promotions {
     pub steps: HashMap<usize, Vec<Step>>,
     /// Registers that must be left alone in a block.
     pub reserved: HashMap<BlockId, RegSet>,
+    /// The first and the last block of loops that should not lie across two lines.
+    pub lines: HashMap<BlockId, BlockId>,
 }
 
 /// More would hardly ever find a register.
@@ -68,6 +71,18 @@ const MOST: usize = 4;
 
 /// What departing and arriving costs, in counters.
 const JOURNEY: f64 = 2.5;
+
+/// Loops that may fit on a line: the first block of each, and the last.
+#[must_use]
+pub fn lines(cfg: &Cfg, tight: &[Tight]) -> HashMap<BlockId, BlockId> {
+    let line = |a_loop: &Tight| {
+        let first = a_loop.inside.iter().copied().min_by_key(|&id| cfg.block(id).start)?;
+        let last = a_loop.inside.iter().copied().max_by_key(|&id| cfg.block(id).start)?;
+        let len = cfg.block(last).end_addr().since(cfg.block(first).start);
+        (len <= u64::from(LINE)).then_some((first, last))
+    };
+    tight.iter().filter_map(line).collect()
+}
 
 /// The heads of loops that can be counted by a journey, and what that costs.
 #[must_use]
@@ -103,13 +118,14 @@ fn can_travel<S: CodeSource + ?Sized>(a_loop: &Tight, flow: &Flow, liveness: &Li
 /// Finds counters to promote.
 #[must_use]
 pub fn promote<S: CodeSource + ?Sized>(
+    cfg: &Cfg,
     tight: &[Tight],
     flow: &Flow,
     plan: &Plan,
     often: &Frequencies,
     liveness: &Liveness<'_, S>,
 ) -> Promotions {
-    let mut found = Promotions::default();
+    let mut found = Promotions { lines: lines(cfg, tight), ..Promotions::default() };
     for a_loop in tight {
         let mut free = free(a_loop, liveness);
         let all = free.clone();

@@ -99,6 +99,7 @@ impl Tight {
                 if !insn.touches_memory() {
                     steps.stepping |= effects.reads & effects.writes & RegSet::GPRS;
                 }
+                steps.stepping |= insn.follows().into_iter().collect::<RegSet>();
                 for register in (effects.writes & RegSet::GPRS).gprs() {
                     match insn.stride().filter(|stride| stride.register == register && stride.by != 0) {
                         Some(stride) => steps.strides.push((block, stride)),
@@ -190,7 +191,7 @@ impl Tight {
 #[derive(Default)]
 struct Steps {
     touched: RegSet,
-    /// Changed by something computed from what they were.
+    /// Changed by something computed from what they were, or loaded from where they point to.
     stepping: RegSet,
     strides: Vec<(BlockId, Stride)>,
     /// Changed otherwise.

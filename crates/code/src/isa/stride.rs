@@ -54,6 +54,15 @@ impl Insn {
         };
         Some(Stride { register: Gpr::holding(to)?, by, wide: to.is_gpr64() })
     }
+
+    /// The register it loads from where the register itself points to: a step along a list.
+    #[must_use]
+    pub fn follows(&self) -> Option<Gpr> {
+        let raw = &self.raw;
+        let is_load = raw.mnemonic() == Mnemonic::Mov && raw.op1_kind() == OpKind::Memory;
+        let to = if is_load { raw.op0_register() } else { return None };
+        (to.is_gpr64() && raw.memory_base() == to).then(|| Gpr::holding(to)).flatten()
+    }
 }
 
 #[cfg(test)]
@@ -78,6 +87,16 @@ mod tests {
         assert_eq!(stride(&[0x48, 0x8d, 0x76, 0xfc]), wide(Gpr::RSI, -4), "lea rsi, [rsi - 4]");
         assert_eq!(stride(&[0x8d, 0x76, 4]), half(Gpr::RSI, 4), "lea esi, [rsi + 4]");
         assert_eq!(stride(&[0xe2, 0xfe]), wide(Gpr::RCX, -1), "loop");
+    }
+
+    #[test]
+    fn lists_are_followed() {
+        let follows = |bytes: &[u8]| Insn::decode(bytes, LinkAddr(0x1000)).expect("valid").follows();
+        assert_eq!(follows(&[0x48, 0x8b, 0]), Some(Gpr::RAX), "mov rax, [rax]");
+        assert_eq!(follows(&[0x4d, 0x8b, 0x49, 8]), Some(Gpr::R9), "mov r9, [r9 + 8]");
+        assert_eq!(follows(&[0x48, 0x8b, 3]), None, "mov rax, [rbx]");
+        assert_eq!(follows(&[0x48, 0x89, 0]), None, "mov [rax], rax");
+        assert_eq!(follows(&[0x48, 3, 0]), None, "add rax, [rax]");
     }
 
     #[test]
