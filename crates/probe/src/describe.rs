@@ -87,6 +87,7 @@ pub fn describe(subject: &Subject<'_, '_>) -> profile::Module {
         out.loops = std::mem::take(&mut described.loops);
         if let Fate::Measured(measured) = fate {
             out.hubs = measured.flow.hubs.len() as u32;
+            out.called = measured.plan.called;
             out.approximate = measured.flow.approximate.map(|why| texts.intern(why));
         }
         for (by, site, called) in described.calls.drain(..) {

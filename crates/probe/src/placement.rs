@@ -19,6 +19,8 @@ pub struct Plan {
     pub arcs: Vec<Option<u32>>,
     /// How many counters there are.
     pub counters: u32,
+    /// Whether the counter of the way in leaves out calls from measured functions, whose counts tell them.
+    pub called: bool,
 }
 
 /// Where the counter of an arc goes.
@@ -93,9 +95,16 @@ fn price(place: Place) -> f64 {
 
 impl Plan {
     /// The fewest and cheapest counters that tell everything. `cheap` are blocks whose counter costs only so
-    /// much, however often they run.
+    /// much, however often they run. If callers tell about the only way in, `told` is the share of calls that
+    /// come from elsewhere.
     #[must_use]
-    pub fn edges(cfg: &Cfg, flow: &Flow, often: &Frequencies, cheap: &HashMap<BlockId, f64>) -> Self {
+    pub fn edges(
+        cfg: &Cfg,
+        flow: &Flow,
+        often: &Frequencies,
+        cheap: &HashMap<BlockId, f64>,
+        told: Option<f64>,
+    ) -> Self {
         let places = places(cfg, flow);
         let nodes = 2 * flow.blocks + flow.hubs.len() + 1;
         let (outside, tail) = (nodes - 1, |block: BlockId| 2 * block.index() + 1);
@@ -117,7 +126,9 @@ impl Plan {
         // Frequency, what it is, and its two ends.
         let mut candidates: Vec<(f64, usize, (usize, usize))> = Vec::new();
         for (i, arc) in flow.arcs.iter().enumerate() {
-            candidates.push((often.arcs[i].max(1e-12) * price(places[i]), flow.blocks + i, ends(arc)));
+            let share = told.filter(|_| arc.kind == ArcKind::Enter).unwrap_or(1.0);
+            let price = often.arcs[i].max(1e-12) * price(places[i]) * share;
+            candidates.push((price, flow.blocks + i, ends(arc)));
         }
         for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached) {
             // The block's own counter always finds a place; a block with a call has less room to choose.
@@ -128,7 +139,7 @@ impl Plan {
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut forest = Forest::new(nodes);
         let mut plan =
-            Self { blocks: vec![None; flow.blocks], arcs: vec![None; flow.arcs.len()], counters: 0 };
+            Self { blocks: vec![None; flow.blocks], arcs: vec![None; flow.arcs.len()], ..Self::default() };
         let mut chords = Vec::new();
         for (_, what, (from, to)) in candidates {
             if !forest.join(from, to) {
@@ -147,7 +158,15 @@ impl Plan {
                 }
             }
         }
+        plan.called = told.is_some() && plan.entry(flow).is_some();
         plan
+    }
+
+    /// The counter of the first way in.
+    #[must_use]
+    pub fn entry(&self, flow: &Flow) -> Option<u32> {
+        let enter = flow.arcs.iter().position(|arc| arc.kind == ArcKind::Enter)?;
+        self.arcs[enter]
     }
 
     /// A counter in every block.
@@ -161,7 +180,7 @@ impl Plan {
             })
         });
         let blocks = blocks.collect();
-        Self { blocks, arcs: vec![None; flow.arcs.len()], counters }
+        Self { blocks, arcs: vec![None; flow.arcs.len()], counters, called: false }
     }
 
     /// A counter at every entry.
@@ -175,7 +194,7 @@ impl Plan {
             })
         });
         let arcs = arcs.collect();
-        Self { blocks: vec![None; flow.blocks], arcs, counters }
+        Self { blocks: vec![None; flow.blocks], arcs, counters, called: false }
     }
 }
 

@@ -3,7 +3,8 @@
 //! An edge behind such a call needs no counter of its own. The claim is strong: the callee must not exit,
 //! throw, jump away, be a place where a thread is found when the process ends, or call anything that might.
 //! So only functions qualify whose whole call tree is in this module and makes no system call, apart from
-//! a few imports that only look at memory.
+//! a few imports that only look at memory. And if the program means to jump out of signal handlers
+//! (`sigsetjmp`), no call at all is sure to come back.
 
 use crate::graph::{Calls, Comeback};
 use relive_code::addr::LinkAddr;
@@ -129,6 +130,7 @@ impl Steady {
             slots: HashMap::new(),
             by_entry: program.numbered().map(|(id, f)| (f.entry, id)).collect(),
         };
+        let jumps = jumps_from_handlers(image, program);
         for stub in &image.stubs {
             if let Some(comeback) = image.import_at(stub.slot).and_then(of_import) {
                 this.named.insert(stub.range.start, comeback);
@@ -149,8 +151,12 @@ impl Steady {
             .functions
             .iter()
             .zip(calls_kernel)
-            .map(|(f, &kernel)| f.cfg.is_understood() && !kernel && f.returns && is_plain(f))
+            .map(|(f, &kernel)| !jumps && f.cfg.is_understood() && !kernel && f.returns && is_plain(f))
             .collect();
+        if jumps {
+            this.named.retain(|_, comeback| *comeback == Comeback::Again);
+            this.slots.retain(|_, comeback| *comeback == Comeback::Again);
+        }
         loop {
             let unsteady: Vec<usize> = (0..this.steady.len())
                 .filter(|&i| this.steady[i] && !this.all_calls_steady(&program.functions[i].cfg))
@@ -201,6 +207,22 @@ impl Steady {
         }
         In(self, cfg, kernel)
     }
+}
+
+/// Whether something calls `sigsetjmp`, by import or, in a static program, by name.
+fn jumps_from_handlers(image: &Image<'_>, program: &Program<'_>) -> bool {
+    let is_it = |name: &str| matches!(name, "sigsetjmp" | "__sigsetjmp");
+    let static_ones: Vec<LinkAddr> = program
+        .functions
+        .iter()
+        .filter(|function| function.names.iter().any(|name| is_it(name)))
+        .map(|function| function.entry)
+        .collect();
+    let calls_it = |f: &Function<'_>| {
+        f.cfg.blocks.iter().any(|block| matches!(block.end, End::Call(to) if static_ones.contains(&to)))
+    };
+    image.relocations.iter().any(|relocation| image.import_at(relocation.at).is_some_and(is_it))
+        || !static_ones.is_empty() && program.functions.iter().any(calls_it)
 }
 
 fn of_import(name: &str) -> Option<Comeback> {

@@ -5,11 +5,14 @@
 //! that is not known, and its equation gives it (Knuth 1973; Ball and Larus 1994). A block with a counter
 //! of its own gives two equations, one for what enters and one for what leaves.
 //!
+//! Functions may leave it to their callers to tell how often they are called; then the callers come first.
+//!
 //! Arithmetic wraps around: sums of profiles are then the same in whatever order they are formed, and
 //! a count that comes out below zero, in a profile that does not add up, is still told apart.
 
-use crate::model::{Count, Counter, Edge, EdgeKind, Function, Mode, Module, Node, State};
+use crate::model::{CalledBy, Callee, Count, Counter, Edge, EdgeKind, Function, Mode, Module, Node, State};
 use rayon::prelude::*;
+use std::collections::HashMap;
 
 /// Where a profile does not add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,17 +58,106 @@ pub fn recover(module: &mut Module) -> Result<(), (usize, Undetermined)> {
         return Ok(());
     }
     let (counters, mode) = (&module.counters, module.mode);
-    module.functions.par_iter_mut().enumerate().try_for_each(|(i, function)| {
-        recover_function(function, counters, mode).map_err(|undetermined| (i, undetermined))
-    })
+    let mut calls = DirectCalls::new(&module.functions);
+    loop {
+        let turn = calls.take_turn();
+        if turn.is_empty() {
+            return calls.stuck().map_or(Ok(()), |function| Err((function, Undetermined { edges: 1 })));
+        }
+        let sums = &calls.sums;
+        let mut functions: Vec<(usize, &mut Function)> = pick(&mut module.functions, &turn);
+        functions.par_iter_mut().try_for_each(|(i, function)| {
+            recover_function(function, counters, sums[*i], mode).map_err(|undetermined| (*i, undetermined))
+        })?;
+        turn.into_iter().for_each(|i| calls.tell(&module.functions[i], i));
+    }
 }
 
-/// Sets the counts of a function from counters. A counter beyond the end of `counters` is zero.
+/// The items of the given indices, which ascend.
+fn pick<'a, T>(items: &'a mut [T], indices: &[usize]) -> Vec<(usize, &'a mut T)> {
+    let mut wanted = indices.iter().copied().peekable();
+    let all = items.iter_mut().enumerate();
+    all.filter(|(i, _)| wanted.next_if_eq(i).is_some()).collect()
+}
+
+/// What functions know of how often they are called, by the counts of their callers.
+struct DirectCalls {
+    by_address: HashMap<u64, usize>,
+    /// By function: how often it was called by those whose turn has come.
+    sums: Vec<u64>,
+    /// By function: how many calls to it are not known yet.
+    waiting: Vec<usize>,
+    ready: Vec<usize>,
+}
+
+impl DirectCalls {
+    fn new(functions: &[Function]) -> Self {
+        let called = functions.iter().enumerate().filter(|(_, f)| f.called);
+        let mut calls = Self {
+            by_address: called.map(|(i, f)| (f.address, i)).collect(),
+            sums: vec![0; functions.len()],
+            waiting: vec![0; functions.len()],
+            ready: Vec::new(),
+        };
+        for function in functions {
+            for (callee, _) in calls.of(function).collect::<Vec<_>>() {
+                calls.waiting[callee] += 1;
+            }
+        }
+        calls.ready = (0..functions.len()).filter(|&i| calls.waiting[i] == 0).collect();
+        calls
+    }
+
+    /// The calls of a function to others that depend on it.
+    fn of<'f>(&'f self, function: &'f Function) -> impl Iterator<Item = (usize, CalledBy)> + 'f {
+        let calls = if function.state == State::Measured { &function.calls[..] } else { &[] };
+        calls.iter().filter_map(|call| match call.callee {
+            Callee::Direct { address, .. } => self.by_address.get(&address).map(|&callee| (callee, call.by)),
+            _ => None,
+        })
+    }
+
+    /// Those that know all about their callers now, in ascending order.
+    fn take_turn(&mut self) -> Vec<usize> {
+        let mut turn = std::mem::take(&mut self.ready);
+        turn.sort_unstable();
+        turn
+    }
+
+    /// A function tells those it calls.
+    fn tell(&mut self, function: &Function, index: usize) {
+        for (callee, by) in self.of(function).collect::<Vec<_>>() {
+            let count = match by {
+                CalledBy::Block(block) => function.blocks.get(block as usize).and_then(|block| block.count),
+                CalledBy::Edge(edge) => function.edges.get(edge as usize).and_then(|edge| edge.count),
+            };
+            self.sums[callee] = self.sums[callee].wrapping_add(count.map_or(0, |count| count.raw));
+            self.waiting[callee] -= 1;
+            if self.waiting[callee] == 0 {
+                self.ready.push(callee);
+            }
+        }
+        debug_assert_eq!(self.waiting[index], 0);
+    }
+
+    /// A function that waits for itself.
+    fn stuck(&self) -> Option<usize> {
+        self.waiting.iter().position(|&waiting| waiting > 0)
+    }
+}
+
+/// Sets the counts of a function from counters. A counter beyond the end of `counters` is zero. `calls` is how
+/// often measured functions called it, if its entry leaves them out.
 ///
 /// # Errors
 /// If `mode` is [`Mode::Edges`] and counters do not determine the counts of all edges of a measured
 /// function.
-pub fn recover_function(function: &mut Function, counters: &[u64], mode: Mode) -> Result<(), Undetermined> {
+pub fn recover_function(
+    function: &mut Function,
+    counters: &[u64],
+    calls: u64,
+    mode: Mode,
+) -> Result<(), Undetermined> {
     let counts_at_all = !function.state.is_not_measured();
     let measured = |counter: Counter| {
         let raw = counters.get(counter.index() as usize).copied().unwrap_or(0);
@@ -76,6 +168,9 @@ pub fn recover_function(function: &mut Function, counters: &[u64], mode: Mode) -
     }
     for edge in &mut function.edges {
         edge.count = edge.counter.and_then(measured);
+        if let (true, EdgeKind::Enter, Some(count)) = (function.called, edge.kind, &mut edge.count) {
+            *count = count.plus(Count::derived(calls));
+        }
     }
     if function.state != State::Measured {
         return Ok(());

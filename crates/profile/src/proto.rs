@@ -191,6 +191,9 @@ pub struct Functions {
     /// How many calls.
     #[prost(uint32, repeated, tag = "12")]
     pub calls: Vec<u32>,
+    /// Whether the counter of its entry leaves out calls from measured functions. Empty if none does.
+    #[prost(bool, repeated, tag = "13")]
+    pub called: Vec<bool>,
 }
 
 /// Code that lies together.

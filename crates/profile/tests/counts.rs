@@ -6,7 +6,10 @@ use proptest::prelude::*;
 use relive_profile::file;
 use relive_profile::flow::{self, Inconsistency};
 use relive_profile::merge::merge;
-use relive_profile::model::{Count, Mode, Module, Origin, Profile, State};
+use relive_profile::model::{
+    Block, Call, CalledBy, Callee, Count, Counter, Edge, EdgeKind, Function, Mode, Module, Node, Origin,
+    Profile, State,
+};
 use support::{Dice, Taken, block_count, measured, plan_blocks, plan_edges, program};
 
 fn assert_counts(module: &Module, taken: &Taken) {
@@ -206,4 +209,64 @@ fn other_modes_stay_apart() {
     let merged = merge(profiles);
     assert_eq!(merged.modules.iter().map(|m| m.mode).collect::<Vec<_>>(), [Mode::Blocks, Mode::Edges]);
     assert_eq!(file::read(&file::write(&merged)).expect("readable").modules.len(), 2);
+}
+
+/// Function 0 calls function 1 from its only block; both are entered with a counter, and function 1 leaves out
+/// what function 0 tells.
+fn caller_and_callee() -> Module {
+    let mut module = Module { mode: Mode::Edges, ..Module::default() };
+    for (i, address) in [0x1000, 0x2000].into_iter().enumerate() {
+        let name = module.texts.intern(&format!("function_{i}"));
+        let mut function = Function::new(name, address, 4, State::Measured);
+        let block = Block {
+            address,
+            hash: 0,
+            size: 4,
+            insns: 1,
+            line: None,
+            is_entry: true,
+            is_landing_pad: false,
+            counter: None,
+            count: None,
+        };
+        function.blocks.push(block);
+        let edge = |from, to, kind, counter| Edge { from, to, kind, counter, count: None };
+        function.edges = vec![
+            edge(Node::OUTSIDE, Node::block(0), EdgeKind::Enter, Some(Counter::new(i as u32))),
+            edge(Node::block(0), Node::OUTSIDE, EdgeKind::Return, None),
+        ];
+        module.functions.push(function);
+    }
+    let name = module.functions[1].name;
+    let callee = Callee::Direct { address: 0x2000, name };
+    module.functions[0].calls.push(Call { by: CalledBy::Block(0), address: 0x1000, callee });
+    module.functions[1].called = true;
+    module.layout.counters = 2;
+    module.counters = vec![5, 2];
+    module
+}
+
+#[test]
+fn callers_tell_how_often_a_function_is_called() {
+    let mut module = caller_and_callee();
+    flow::recover(&mut module).expect("caller first");
+    let entries: Vec<_> = module.functions.iter().map(|f| f.entries().map(Count::value)).collect();
+    assert_eq!(entries, [Some(5), Some(7)]);
+    assert_eq!(module.functions[1].blocks[0].count.map(Count::value), Some(7));
+    // By an edge, and from a function that comes later.
+    let mut module = caller_and_callee();
+    module.functions[0].calls[0].by = CalledBy::Edge(1);
+    module.functions.swap(0, 1);
+    flow::recover(&mut module).expect("caller first");
+    assert_eq!(module.functions[0].entries().map(Count::value), Some(7));
+}
+
+#[test]
+fn nobody_can_wait_for_themselves() {
+    let mut module = caller_and_callee();
+    let name = module.functions[0].name;
+    let callee = Callee::Direct { address: 0x1000, name };
+    module.functions[1].calls.push(Call { by: CalledBy::Block(0), address: 0x2000, callee });
+    module.functions[0].called = true;
+    assert!(flow::recover(&mut module).is_err());
 }

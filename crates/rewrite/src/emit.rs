@@ -147,6 +147,10 @@ impl Tasks {
             };
             let mut on_way = Vec::new();
             match (job.plan.arcs[i], place) {
+                // At the gate, not in the block.
+                (Some(counter), _) if job.plan.called && arc.kind == ArcKind::Enter => {
+                    on_way.push(Task::Count(counter));
+                }
                 (Some(counter), Place::From(block) | Place::To(block)) => {
                     tasks.in_block.insert(block, counter);
                 }
@@ -227,22 +231,22 @@ impl<'a> Emitter<'a> {
             let is_entry = self.job.cfg.entries.contains(&id);
             let entry = self.a.label();
             if is_entry && i == 0 {
-                gates.push((block.start, self.gate_in_front(entry)));
+                gates.push((block.start, self.gate_in_front(id, entry)));
             }
             self.row(block.start);
             if !is_entry {
                 self.a.bind(entry);
             } else {
                 entries.push((block.start, entry));
-                let tasks = self.tasks.on(Route::In(id, ArcKind::Enter));
+                let mut tasks = self.tasks.on(Route::In(id, ArcKind::Enter)).to_vec();
+                tasks.retain(|task| Some(*task) != self.counted_at_gate());
                 // Only those who enter may come by; what is in front of the first block nobody falls into.
                 if i > 0 && !tasks.is_empty() {
-                    let (tasks, reserved) = (tasks.to_vec(), RegSet::EMPTY);
-                    let to = Target::Block(id);
+                    let (reserved, to) = (RegSet::EMPTY, Target::Block(id));
                     self.stubs.push(Stub::Edge { label: entry, tasks, reserved, from: block.start, to });
                 } else {
                     self.a.bind(entry);
-                    self.perform(tasks, self.liveness.live_in(id));
+                    self.perform(&tasks, self.liveness.live_in(id));
                 }
             }
             self.a.bind(self.heads[&id]);
@@ -678,13 +682,32 @@ impl<'a> Emitter<'a> {
         self.a.jump(None, Dest::Label(entry));
     }
 
+    /// What is counted only for those who come through the gate.
+    fn counted_at_gate(&self) -> Option<Task> {
+        let counter = if self.job.plan.called { self.job.plan.entry(self.job.flow) } else { None };
+        counter.map(Task::Count)
+    }
+
+    /// Behind a gate, before the entry.
+    fn pass_gate(&mut self, block: BlockId) {
+        if let Some(Task::Count(counter)) = self.counted_at_gate() {
+            self.count(Way::best(self.liveness.live_in(block)), counter);
+        }
+    }
+
     /// The gate of the first entry runs straight into it, and leaves it aligned.
-    fn gate_in_front(&mut self, entry: Label) -> Label {
+    fn gate_in_front(&mut self, block: BlockId, entry: Label) -> Label {
         self.entry_row();
-        self.a.raw(&[0xcc; FILL_BEFORE_GATE]);
-        let slow = self.a.label();
-        self.slow_way(slow, entry);
-        self.gate(slow)
+        let counts = self.counted_at_gate().is_some();
+        self.a.raw(&[0xcc; FILL_BEFORE_GATE][if counts { INC_LEN } else { 0 }..]);
+        let (slow, passed) = (self.a.label(), if counts { self.a.label() } else { entry });
+        self.slow_way(slow, passed);
+        let gate = self.gate(slow);
+        if counts {
+            self.a.bind(passed);
+            self.pass_gate(block);
+        }
+        gate
     }
 
     /// Gates of other entries.
@@ -693,10 +716,16 @@ impl<'a> Emitter<'a> {
         let mut gates = Vec::new();
         for (at, entry) in entries {
             self.entry_row();
-            let slow = self.a.label();
+            let (slow, mut passed) = (self.a.label(), entry);
             gates.push((at, self.gate(slow)));
+            let block = self.job.cfg.block_starting(at).filter(|_| self.counted_at_gate().is_some());
+            if let Some(block) = block {
+                passed = self.a.label();
+                self.a.bind(passed);
+                self.pass_gate(block);
+            }
             self.a.jump(None, Dest::Label(entry));
-            self.slow_way(slow, entry);
+            self.slow_way(slow, passed);
         }
         gates
     }
@@ -725,6 +754,9 @@ impl<'a> Emitter<'a> {
 
 /// The slow way takes 7 bytes and the gate 29: with these it is a multiple of 16.
 const FILL_BEFORE_GATE: usize = 12;
+
+/// What a counter takes mostly.
+const INC_LEN: usize = 8;
 
 /// `mov r11, target` for `call target` or `jmp target`, whose opcode is `ff` with any operand.
 fn load_target(bytes: &[u8]) -> Vec<u8> {

@@ -5,6 +5,7 @@
 //! [`emit`] writes one function.
 
 pub mod assembler;
+pub mod callers;
 pub mod counting;
 pub mod detour;
 pub mod eh_frame;

@@ -1,6 +1,7 @@
 //! Rewrites a whole module: which functions move, where everything goes, and the new file.
 
 use crate::assembler::{Dest, Fix, Routine};
+use crate::callers::{Moved, told_by_callers};
 use crate::eh_frame::{self, Entry, Writer};
 use crate::elf_file::{self, Changes, NewSection, NewSegment, NewSymbol, Old};
 use crate::emit::{Chunk, Job, convention, emit};
@@ -175,11 +176,23 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                     surveys[i].syscall && cfg.block(block).insns(&image.elf).any(|insn| insn.is_syscall())
                 };
                 let flow = Flow::new(cfg, &steady.calls(cfg, &in_kernel), &redirected);
-                let (plan, promotions) = placed(image, function, &flow, &needs, options);
-                let measured = Measured { flow, plan, first_counter: 0, sites: HashMap::new() };
-                Ok(Ready { movable, redirects, promotions, measured })
+                let measured =
+                    Measured { flow, plan: Plan::default(), first_counter: 0, sites: HashMap::new() };
+                Ok(Ready { movable, redirects, promotions: Promotions::default(), measured })
             })
             .collect();
+        let moved: Vec<Moved<'_>> = program
+            .functions
+            .iter()
+            .zip(&decided)
+            .map(|(function, ready)| ready.as_ref().ok().map(|ready| (&function.cfg, &ready.measured.flow)))
+            .collect();
+        let told = told_by_callers(image, &surveys, &moved);
+        decided.par_iter_mut().enumerate().for_each(|(i, ready)| {
+            let Ok(Ready { promotions, measured, .. }) = ready else { return };
+            (measured.plan, *promotions) =
+                placed(image, &program.functions[i], &measured.flow, &needs, options, told[i]);
+        });
         let outline = number(image, program, options, &mut decided);
         let mut movables = Vec::new();
         let mut fates = Vec::new();
@@ -554,6 +567,7 @@ fn placed(
     flow: &Flow,
     needs: &Needs<'_, '_>,
     options: &Options<'_>,
+    told: Option<f64>,
 ) -> (Plan, Promotions) {
     let cfg = &function.cfg;
     let tight = Tight::find(cfg, &image.elf, flow);
@@ -563,7 +577,7 @@ fn placed(
     let measured = options.weights.and_then(|w| w.frequencies(function.entry, cfg, flow));
     let often = measured.unwrap_or_else(|| Frequencies::estimate(cfg, flow));
     let plan = |cheap| match options.mode {
-        Mode::Edges => Plan::edges(cfg, flow, &often, cheap),
+        Mode::Edges => Plan::edges(cfg, flow, &often, cheap, told),
         _ => Plan::blocks(cfg, flow),
     };
     if tight.is_empty() {

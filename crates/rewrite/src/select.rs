@@ -5,6 +5,7 @@ use crate::frames::Frames;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{BlockId, Cfg, EdgeKind, End, GapKind, Target};
 use relive_code::isa::Tie;
+use relive_image::elf::Kind;
 use relive_image::image::Image;
 use relive_image::program::{Function, Program, StretchKind};
 use std::fmt;
@@ -55,7 +56,7 @@ impl fmt::Display for Left {
 }
 
 /// What instructions of a function say beyond its graph.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Survey {
     /// It calls the kernel.
     pub syscall: bool,
@@ -63,18 +64,25 @@ pub struct Survey {
     pub gs: bool,
     /// It holds an instruction that cannot be moved.
     pub unmovable: bool,
+    /// Places in the text that it computes the address of.
+    pub pointers: Vec<LinkAddr>,
 }
 
 /// Looks at every instruction of a function.
 #[must_use]
 pub fn survey(image: &Image<'_>, cfg: &Cfg) -> Survey {
     let mut survey = Survey::default();
+    let absolute = image.elf.kind == Kind::Executable;
     for block in &cfg.blocks {
         for insn in block.insns(&image.elf) {
             survey.syscall |= insn.is_syscall();
             survey.gs |= insn.uses_gs();
             let bytes = &image.elf.bytes_at(insn.addr())[..insn.len() as usize];
             survey.unmovable |= insn.tie(bytes) == Tie::Fixed;
+            if !insn.touches_memory() {
+                let in_text = |at: &LinkAddr| image.elf.text.iter().any(|text| text.contains(*at));
+                survey.pointers.extend(insn.address_constants(absolute).filter(in_text));
+            }
         }
     }
     survey

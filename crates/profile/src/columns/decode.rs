@@ -221,6 +221,7 @@ impl Limits {
             columns.calls.len(),
         ];
         same_len("functions", items, &others)?;
+        optional_len("functions that are called", items, columns.called.len())?;
         let mut before = Delta::default();
         let mut last = None;
         (0..items)
@@ -245,6 +246,7 @@ impl Limits {
                     Function::new(self.text(columns.name[i])?, address, columns.size[i], state);
                 function.approximate = text_or_none(columns.approximate[i])?;
                 function.hubs = columns.hubs[i];
+                function.called = columns.called.get(i).copied().unwrap_or(false);
                 Ok(function)
             })
             .collect()

@@ -119,6 +119,10 @@ impl<'m> Writer<'m> {
             columns.edges.push(len(&function.edges));
             columns.loops.push(len(&function.loops));
             columns.calls.push(len(&function.calls));
+            columns.called.push(function.called);
+        }
+        if !columns.called.contains(&true) {
+            columns.called.clear();
         }
         columns
     }

@@ -47,6 +47,8 @@ pub struct Function {
     pub calls: Vec<Call>,
     /// How many hubs there are: see [`Node::hub`].
     pub hubs: u32,
+    /// Whether the counter of the edge it is entered by leaves out calls from measured functions of the module.
+    pub called: bool,
 }
 
 /// Code of a function that lies together.
@@ -269,6 +271,7 @@ impl Function {
             loops: Vec::new(),
             calls: Vec::new(),
             hubs: 0,
+            called: false,
         }
     }
 

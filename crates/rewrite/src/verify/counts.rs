@@ -121,7 +121,12 @@ mod tests {
             arc(block(2), Node::Outside, ArcKind::Return),
         ];
         let flow = Flow { blocks: 3, arcs, ..Flow::default() };
-        let plan = Plan { blocks: vec![None; 3], arcs: vec![None, Some(0), None, None, None], counters: 1 };
+        let plan = Plan {
+            blocks: vec![None; 3],
+            arcs: vec![None, Some(0), None, None, None],
+            counters: 1,
+            called: false,
+        };
         Measured { flow, plan, first_counter: 0, sites: HashMap::new() }
     }
 

@@ -145,11 +145,11 @@ pub fn verify<'d>(
         })
         .collect();
     let mut entries = HashMap::new();
-    for &(i, _) in &measured {
+    for &(i, measured) in &measured {
         let function = &program.functions[i];
         for &entry in &function.cfg.entries {
             let old = function.cfg.block(entry).start;
-            match world.enters(old) {
+            match world.enters(old, measured) {
                 Ok(new) => {
                     entries.insert(old, new);
                 }
@@ -208,7 +208,7 @@ impl World<'_, '_> {
     }
 
     /// Where the gate leads that calls of `old` are led to.
-    fn enters(&self, old: LinkAddr) -> Result<LinkAddr, Wrong> {
+    fn enters(&self, old: LinkAddr, measured: &Measured) -> Result<LinkAddr, Wrong> {
         let at = self.detour(old)?;
         let gate = shapes::gate(self.bytes(at), at)
             .ok_or_else(|| (at, "the jump at the old entry does not lead to a gate".to_string()))?;
@@ -219,17 +219,29 @@ impl World<'_, '_> {
             Flow::Jump(to) => Ok(to),
             _ => Err((at, "the gate does not go on to the entry".to_string())),
         };
-        // It may also lie right in front of the entry.
-        let fast = goes_on(gate.fast).unwrap_or(gate.fast);
+        let mut passed = gate.fast;
+        if measured.plan.called {
+            let counter = measured.plan.entry(&measured.flow).map(|n| u64::from(measured.first_counter + n));
+            let expected = counter.map(|number| self.counters().offset(number * 8));
+            match shapes::probe(self.bytes(passed), passed) {
+                Some(probe) if Some(probe.counter) == expected && probe.adds.is_none() => {
+                    passed = passed.offset(probe.len);
+                }
+                _ => return Err((passed, "who comes through the gate is not counted".into())),
+            }
+        }
+        // With its slow way before it, it lies right in front of the entry.
+        let fast = if gate.slow < at { passed } else { goes_on(passed)? };
         let call = self.insn(gate.slow)?;
         if call.flow() != Flow::Call(self.enter) {
             return Err((gate.slow, "the gate does not call relive_enter".into()));
         }
         let slow = goes_on(call.next_addr())?;
-        if slow != fast && slow != gate.fast {
-            return Err((call.next_addr(), format!("the ways of the gate lead to {fast} and {slow}")));
+        let expected = if measured.plan.called { gate.fast } else { fast };
+        if slow != expected {
+            return Err((call.next_addr(), format!("the ways of the gate lead to {expected} and {slow}")));
         }
-        Ok(slow)
+        Ok(fast)
     }
 
     /// Whether leading to `new` is as good as leading to `old`.

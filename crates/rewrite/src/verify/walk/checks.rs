@@ -92,6 +92,15 @@ impl Walk<'_, '_> {
                 *sum = sum.wrapping_add(self.tails[from.index()]);
             }
         }
+        // Those who do not come through the gate are counted by their callers.
+        if self.measured.plan.called {
+            let enter = flow.arcs.iter().position(|arc| arc.kind == ArcKind::Enter);
+            if let Some((Some(sum), counter)) =
+                enter.map(|i| &mut increments.arcs[i]).zip(self.measured.plan.entry(flow))
+            {
+                *sum = sum.wrapping_add(weight(counter));
+            }
+        }
         let kept = match self.kept.increments() {
             Ok(kept) => kept,
             Err((at, what)) => return self.report(self.function.entry, at, what),
