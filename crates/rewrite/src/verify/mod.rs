@@ -214,6 +214,10 @@ impl World<'_, '_> {
         if gate.owner != self.area.start {
             return Err((at, format!("the gate looks for the owner at {}", gate.owner)));
         }
+        // The runtime enters there.
+        if gate.fast != at.offset(relive_abi::gate::LEN) {
+            return Err((at, format!("the gate ends at {}", gate.fast)));
+        }
         let goes_on = |at: LinkAddr| match self.insn(at)?.flow() {
             Flow::Jump(to) => Ok(to),
             _ => Err((at, "the gate does not go on to the entry".to_string())),
