@@ -6,6 +6,7 @@
 #![no_std]
 
 pub mod counters;
+pub mod gate;
 pub mod hash;
 pub mod parameters;
 pub mod rprof;

@@ -36,6 +36,16 @@ pub struct Parameters {
     pub module_start: u64,
     /// The address behind the module.
     pub module_end: u64,
+    /// Which targets places of call sites are for, zeros at first; see [`crate::counters`].
+    pub settled: u64,
+    /// The first address of old code.
+    pub text_start: u64,
+    /// The address behind old code; the same as its start if it cannot be read.
+    pub text_end: u64,
+    /// The first address of new code.
+    pub code_start: u64,
+    /// The address behind new code.
+    pub code_end: u64,
 }
 
-const _: () = assert!(size_of::<Parameters>() == 80);
+const _: () = assert!(size_of::<Parameters>() == 120);

@@ -56,7 +56,8 @@ pub struct SlotLayout {
     pub counters: u32,
     /// Indirect call sites, each a [`Site`].
     pub sites: u32,
-    /// Room for further targets of call sites, each a [`Overflow`].
+    /// Room for further targets of call sites, each a [`Overflow`]. The last ones, as many as there are call sites, are for
+    /// the second target of each.
     pub overflows: u32,
     /// Room for other modules that call sites lead to, each a [`ForeignModule`].
     pub modules: u32,
@@ -79,6 +80,25 @@ impl SlotLayout {
     #[must_use]
     pub const fn overflows_offset(&self) -> u64 {
         self.sites_offset() + self.sites as u64 * size_of::<Site>() as u64
+    }
+
+    /// How many further targets may be of any call site.
+    #[must_use]
+    pub const fn shared_overflows(&self) -> u32 {
+        self.overflows.saturating_sub(self.sites)
+    }
+
+    /// Where calls are counted that code counts itself: of the target of a [`Site`] (place 0) or of the [`Overflow`]
+    /// that is reserved for it.
+    #[must_use]
+    pub const fn count_offset(&self, site: u32, place: u32) -> u64 {
+        if place == 0 {
+            let at = site as u64 * size_of::<Site>() as u64;
+            self.sites_offset() + at + core::mem::offset_of!(Site, count) as u64
+        } else {
+            let at = (self.shared_overflows() + site) as u64 * size_of::<Overflow>() as u64;
+            self.overflows_offset() + at + core::mem::offset_of!(Overflow, count) as u64
+        }
     }
 
     /// Where other modules begin.
@@ -109,7 +129,7 @@ pub struct SlotHeader {
     pub owner: u64,
     /// How many processes began to count here.
     pub runs: u64,
-    /// How many further targets are in use.
+    /// How many further targets are in use, without those that are for one call site only.
     pub overflows: u32,
     /// How many other modules are in use.
     pub modules: u32,
@@ -128,7 +148,7 @@ pub const LOST_SHARED: u32 = 1;
 /// [`SlotHeader::lost`]: no room for further targets of call sites.
 pub const LOST_TARGETS: u32 = 2;
 
-/// The most frequent target of an indirect call site and its count.
+/// The first target of an indirect call site and its count.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Site {

@@ -41,6 +41,8 @@ pub struct Segment<'d> {
     pub range: AddrRange,
     /// The part of it that is in the file.
     pub data: &'d [u8],
+    /// Whether it can be read.
+    pub readable: bool,
     /// Whether it can be executed.
     pub executable: bool,
     /// Whether it can be written.
@@ -351,6 +353,7 @@ fn read_segments<'d>(
         segments.push(Segment {
             range: AddrRange::sized(LinkAddr(start), header.p_memsz(LE)),
             data: bytes,
+            readable: flags.0 & elf::PF_R.0 != 0,
             executable: flags.0 & elf::PF_X.0 != 0,
             writable: flags.0 & elf::PF_W.0 != 0,
         });

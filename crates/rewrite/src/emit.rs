@@ -9,8 +9,9 @@ use crate::frames::{Frames, Throw};
 use crate::needs::Needs;
 use crate::promote::{Promotions, Step};
 use crate::redirect::Redirects;
-use relive_abi::counters::{keys_offset, slot_offset};
-use relive_abi::rprof::{Site, SlotLayout};
+use relive_abi::counters::{PLACES, key_offset, slot_offset, way_offset};
+use relive_abi::gate;
+use relive_abi::rprof::SlotLayout;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Block, BlockId, Cfg, End, Target};
 use relive_code::isa::{Flow as InsnFlow, Insn, RegSet, Tie};
@@ -190,7 +191,7 @@ struct Emitter<'a> {
 enum Stub {
     /// Count, then go on at a block or outside. The stack is as at `from`.
     Edge { label: Label, tasks: Vec<Task>, reserved: RegSet, from: LinkAddr, to: Target },
-    /// Tell the runtime of a new target, then go back.
+    /// Try the other usual targets, or tell the runtime; then go back.
     Miss { label: Label, back: Label, site: u32, at: LinkAddr },
 }
 
@@ -540,7 +541,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// An indirect call or jump whose targets are recorded. The register `r11` carries nothing into a
-    /// callee nobody knows.
+    /// callee nobody knows. New code has no marks for indirect branches to land on, hence `notrack`.
     fn watched(&mut self, insn: &Insn, block: &Block, site: u32) {
         let bytes = self.bytes(insn);
         let load = load_target(bytes);
@@ -551,20 +552,24 @@ impl<'a> Emitter<'a> {
             }
             _ => self.a.raw(&load),
         }
-        let layout = &self.job.layout;
-        let key = keys_offset() + u64::from(site) * 8;
-        let count = slot_offset(layout.sites)
-            + layout.sites_offset()
-            + u64::from(site) * size_of::<Site>() as u64
-            + core::mem::offset_of!(Site, count) as u64;
         let (miss, back) = (self.a.label(), self.a.label());
-        self.a.with_distance(&[0x65, 0x4c, 0x3b, 0x1d, 0, 0, 0, 0], 4, Dest::Area(key)); // cmp r11, gs:[key]
-        self.a.jump(Some(5), Dest::Label(miss)); // jne
-        self.a.with_distance(&[0x65, 0x48, 0xff, 0x05, 0, 0, 0, 0], 4, Dest::Area(count)); // inc gs:[count]
+        self.usual_target(site, 0, miss);
         self.a.bind(back);
         self.stubs.push(Stub::Miss { label: miss, back, site, at: block.last_insn() });
         let opcode = if insn.flow() == InsnFlow::IndirectCall { 0xd3 } else { 0xe3 };
-        self.a.raw(&[0x41, 0xff, opcode]); // call r11, or jmp r11
+        self.a.raw(&[0x3e, 0x41, 0xff, opcode]); // call r11, or jmp r11
+    }
+
+    /// If the target is a usual one, counts it and takes the way that is known for it.
+    fn usual_target(&mut self, site: u32, place: u32, miss: Label) {
+        let layout = &self.job.layout;
+        let key = Dest::Area(key_offset(site, place));
+        let count = Dest::Area(slot_offset(layout.sites) + layout.count_offset(site, place));
+        let way = Dest::Area(way_offset(site, place));
+        self.a.with_distance(&[0x65, 0x4c, 0x3b, 0x1d, 0, 0, 0, 0], 4, key); // cmp r11, gs:[key]
+        self.a.jump(Some(5), Dest::Label(miss)); // jne
+        self.a.with_distance(&[0x65, 0x48, 0xff, 0x05, 0, 0, 0, 0], 4, count); // inc gs:[count]
+        self.a.with_distance(&[0x65, 0x4c, 0x03, 0x1d, 0, 0, 0, 0], 4, way); // add r11, gs:[way]
     }
 
     fn pending_stubs(&mut self) {
@@ -584,6 +589,13 @@ impl<'a> Emitter<'a> {
                 Stub::Miss { label, back, site, at } => {
                     self.row(at);
                     let row = self.rows.last().and_then(|&(_, row, _)| row);
+                    let mut label = label;
+                    for place in 1..PLACES {
+                        self.a.bind(label);
+                        label = self.a.label();
+                        self.usual_target(site, place, label);
+                        self.a.jump(None, Dest::Label(back));
+                    }
                     self.a.bind(label);
                     self.a.raw(&[0x68]); // push site
                     self.a.raw(&site.to_le_bytes());
@@ -651,10 +663,10 @@ impl<'a> Emitter<'a> {
     fn gate(&mut self, slow: Label) -> Label {
         let gate = self.a.label();
         self.a.bind(gate);
-        self.a.raw(&[0x4c, 0x89, 0x5c, 0x24, 0xf8]); // mov [rsp - 8], r11
-        self.a.raw(&[0x64, 0x4c, 0x8b, 0x1c, 0x25, 0, 0, 0, 0]); // mov r11, fs:[0]
-        self.a.with_distance(&[0x65, 0x4c, 0x3b, 0x1d, 0, 0, 0, 0], 4, Dest::Area(0)); // cmp r11, gs:[owner]
-        self.a.raw(&[0x4c, 0x8b, 0x5c, 0x24, 0xf8]); // mov r11, [rsp - 8]
+        self.a.raw(&gate::SAVE);
+        self.a.raw(&gate::COMPARE);
+        self.a.with_distance(&[0; 4], 0, Dest::Area(0));
+        self.a.raw(&gate::RESTORE);
         self.a.jump(Some(5), Dest::Label(slow)); // jne
         gate
     }
@@ -752,8 +764,9 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// The slow way takes 7 bytes and the gate 29: with these it is a multiple of 16.
+/// With the slow way in front of it, seven bytes, and with these the gate takes a multiple of 16.
 const FILL_BEFORE_GATE: usize = 12;
+const _: () = assert!((FILL_BEFORE_GATE as u64 + 7 + gate::LEN).is_multiple_of(16));
 
 /// What a counter takes mostly.
 const INC_LEN: usize = 8;

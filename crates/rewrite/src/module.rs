@@ -14,7 +14,7 @@ use crate::start;
 use crate::tight::Tight;
 use object::elf::{PF_R, PF_W, PF_X};
 use rayon::prelude::*;
-use relive_abi::counters::area_len;
+use relive_abi::counters::{area_len, settled_len};
 use relive_abi::page_up;
 use relive_abi::parameters::{self, Parameters};
 use relive_abi::rprof::SlotLayout;
@@ -261,7 +261,10 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         tables.extend(eh_frame::search_table(search_at, frame_at, &index));
         let area = LinkAddr(page_up(tables_at.0 + tables.len() as u64));
         let area_len = area_len(&self.outline.layout);
-        if area.0 + area_len - self.image.elf.segments.first().map_or(0, |s| s.range.start.0) > 0x7fff_0000 {
+        let (settled, settled_len) = (area.offset(area_len), settled_len(self.outline.layout.sites));
+        if settled.0 + settled_len - self.image.elf.segments.first().map_or(0, |s| s.range.start.0)
+            > 0x7fff_0000
+        {
             return Err(Refusal::TooLarge);
         }
 
@@ -290,6 +293,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let is_library = self.image.elf.kind == Kind::SharedObject;
         let start = if is_library { symbol("relive_init")? } else { symbol("relive_start")? };
         let next = start::hook(self.image, start, &mut changes).map_err(Refusal::Start)?;
+        let text = self.old_code();
         let parameters = Parameters {
             magic: parameters::MAGIC,
             flags: if is_library { parameters::LIBRARY } else { 0 }
@@ -302,7 +306,12 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             file_len: profile.len() as u64,
             pattern: pattern_at.0,
             module_start: self.image.elf.segments.first().map_or(0, |s| s.range.start.0),
-            module_end: area.0 + area_len,
+            module_end: settled.0 + settled_len,
+            settled: settled.0,
+            text_start: text.start.0,
+            text_end: text.end.0,
+            code_start: code_at.0,
+            code_end: code_at.0 + code_len,
         };
         changes.segments.push(NewSegment { at: code_at, len: code_len, bytes: code, flags: PF_R.0 | PF_X.0 });
         for &(at, len, bytes, flags) in &runtime.segments {
@@ -320,7 +329,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         changes.segments.push(NewSegment { at: tables_at, len: tables_len, bytes: tables, flags: PF_R.0 });
         changes.segments.push(NewSegment {
             at: area,
-            len: area_len,
+            len: area_len + settled_len,
             bytes: Vec::new(),
             flags: PF_R.0 | PF_W.0,
         });
@@ -423,6 +432,14 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             cases.map(move |&(table, old, new)| ((*i, table, old), place.offset(u64::from(new))))
         })
         .collect()
+    }
+
+    /// The old code, from the first byte to the last; nothing if some of it cannot be read.
+    fn old_code(&self) -> AddrRange {
+        let code = || self.image.elf.segments.iter().filter(|s| s.executable);
+        let start = code().map(|s| s.range.start).min().unwrap_or_default();
+        let end = code().map(|s| s.range.end).max().unwrap_or_default();
+        AddrRange::new(start, if code().all(|s| s.readable) { end } else { start })
     }
 
     /// Whether code of the module may run before its start: resolvers of indirect functions.
@@ -627,7 +644,7 @@ fn number(
     }
     layout.sites = sites.len() as u32;
     if layout.sites > 0 {
-        layout.overflows = (layout.sites * 2).max(256);
+        layout.overflows = layout.sites + layout.sites.max(256);
         layout.modules = 64;
     }
     Outline { fates: Vec::new(), layout, sites }
@@ -704,7 +721,9 @@ fn parameter_bytes(p: &Parameters) -> Vec<u8> {
     bytes.extend(p.magic.to_le_bytes());
     bytes.extend(p.flags.to_le_bytes());
     bytes.extend(p.reserved.to_le_bytes());
-    for word in [p.here, p.next, p.area, p.file, p.file_len, p.pattern, p.module_start, p.module_end] {
+    let module = [p.here, p.next, p.area, p.file, p.file_len, p.pattern, p.module_start, p.module_end];
+    let code = [p.settled, p.text_start, p.text_end, p.code_start, p.code_end];
+    for word in module.into_iter().chain(code) {
         bytes.extend(word.to_le_bytes());
     }
     bytes

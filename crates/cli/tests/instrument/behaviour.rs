@@ -110,6 +110,20 @@ fn signal_handlers() {
     }
 }
 
+/// Whoever is interrupted in the middle of an indirect call gets to its target, whatever a handler, another thread or a
+/// child has the site call in the meantime.
+#[test]
+fn indirect_calls_in_a_storm() {
+    for how in ["gcc -O0", "gcc -O2", "clang-19 -O2 -no-pie -fno-pie", "gcc -O2 -static"] {
+        let lab = Lab::new();
+        let native = lab.build(how, "storm.c", "program");
+        let counted = lab.instrument(&native, &["--verify"]);
+        for what in ["steps", "signals", "forks", "threads", "nothing"] {
+            lab.compare(&native, &counted, &[what], how);
+        }
+    }
+}
+
 /// Known numbers of indirect calls and their targets.
 #[test]
 fn indirect_calls() {

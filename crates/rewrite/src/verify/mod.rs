@@ -15,8 +15,7 @@ mod walk;
 use crate::module::Outline;
 use crate::needs::Needs;
 use rayon::prelude::*;
-use relive_abi::counters::{keys_offset, slot_offset};
-use relive_abi::rprof::Site;
+use relive_abi::counters::{key_offset, slot_offset, way_offset};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::isa::{Flow, Insn};
 use relive_image::error::ImageError;
@@ -215,6 +214,10 @@ impl World<'_, '_> {
         if gate.owner != self.area.start {
             return Err((at, format!("the gate looks for the owner at {}", gate.owner)));
         }
+        // The runtime enters there.
+        if gate.fast != at.offset(relive_abi::gate::LEN) {
+            return Err((at, format!("the gate ends at {}", gate.fast)));
+        }
         let goes_on = |at: LinkAddr| match self.insn(at)?.flow() {
             Flow::Jump(to) => Ok(to),
             _ => Err((at, "the gate does not go on to the entry".to_string())),
@@ -265,14 +268,10 @@ impl World<'_, '_> {
         self.area.start.offset(slot_offset(layout.sites) + layout.counters_offset())
     }
 
-    /// Where the key of a call site is, and its count.
-    fn site(&self, site: u32) -> (LinkAddr, LinkAddr) {
+    /// Where a key of a call site is, its count, and its way.
+    fn site(&self, site: u32, place: u32) -> [LinkAddr; 3] {
         let layout = &self.outline.layout;
-        let key = self.area.start.offset(keys_offset() + u64::from(site) * 8);
-        let count = slot_offset(layout.sites)
-            + layout.sites_offset()
-            + u64::from(site) * size_of::<Site>() as u64
-            + core::mem::offset_of!(Site, count) as u64;
-        (key, self.area.start.offset(count))
+        let count = slot_offset(layout.sites) + layout.count_offset(site, place);
+        [key_offset(site, place), count, way_offset(site, place)].map(|offset| self.area.start.offset(offset))
     }
 }

@@ -278,6 +278,12 @@ pub(super) fn increment(bytes: &[u8], at: LinkAddr) -> Option<(u64, LinkAddr)> {
     bytes.starts_with(&INC).then(|| led_to(bytes, 4, at)).flatten().map(|to| (8, to))
 }
 
+/// `add r11, gs:[…]`: its length, and what it adds.
+pub(super) fn addition(bytes: &[u8], at: LinkAddr) -> Option<(u64, LinkAddr)> {
+    let is = bytes.starts_with(&[0x65, 0x4c, 0x03, 0x1d]);
+    is.then(|| led_to(bytes, 4, at)).flatten().map(|to| (8, to))
+}
+
 /// `jne`: its length, and where it leads.
 pub(super) fn if_not_equal(bytes: &[u8], at: LinkAddr) -> Option<(u64, LinkAddr)> {
     match bytes {

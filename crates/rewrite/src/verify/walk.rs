@@ -2,6 +2,7 @@
 
 mod checks;
 mod held;
+mod recorded;
 
 use super::counts::{self, Increments, weight};
 use super::tables::{Frames, actions_agree, rows_agree};
@@ -407,74 +408,6 @@ impl Walk<'_, '_> {
             };
         }
         Ok(None)
-    }
-
-    /// A call or jump whose target is recorded; returns the address behind it.
-    fn recorded(&mut self, old: &Insn, site: u32, mut at: LinkAddr) -> Step<LinkAddr> {
-        let wrong = |at, what: &str| Err((at, format!("the target is not recorded as it should: {what}")));
-        let text = old.text(Syntax::Intel).to_string();
-        let operand = text.split_once("call ").or_else(|| text.split_once("jmp ")).map_or("", |(_, o)| o);
-        let row = old.addr();
-        // From r11 to r11 nothing need be moved.
-        if operand != "r11" {
-            let new = self.world.insn(at)?;
-            let new_text = new.text(Syntax::Intel).to_string();
-            let plain = |text: &str| text.replace("qword ptr ", "");
-            let tie = |insn: &Insn, bytes: &[u8]| match insn.tie(bytes) {
-                Tie::Operand { target, .. } => Some(target),
-                _ => None,
-            };
-            let (fixed, new_fixed) = (tie(old, self.old_bytes(old)), tie(&new, self.world.bytes(at)));
-            let same = match new_text.strip_prefix("mov r11, ") {
-                Some(loaded) => fixed == new_fixed && (fixed.is_some() || plain(loaded) == plain(operand)),
-                None => false,
-            };
-            if !same {
-                return wrong(at, &format!("`{new_text}` does not load what `{text}` goes to"));
-            }
-            at = new.next_addr();
-            self.check_row(row, at, 0)?;
-        }
-        let (key, count) = self.world.site(site);
-        match shapes::compare(self.world.bytes(at), at) {
-            Some((len, to)) if to == key => at = at.offset(len),
-            _ => return wrong(at, "it is not compared with the known target"),
-        }
-        self.check_row(row, at, 0)?;
-        let Some((len, miss)) = shapes::if_not_equal(self.world.bytes(at), at) else {
-            return wrong(at, "no way for a new target");
-        };
-        at = at.offset(len);
-        self.check_row(row, at, 0)?;
-        match shapes::increment(self.world.bytes(at), at) {
-            Some((len, to)) if to == count => at = at.offset(len),
-            _ => return wrong(at, "it is not counted"),
-        }
-        let go = self.world.insn(at)?;
-        let form = [0x41, 0xff, if old.flow() == Flow::IndirectCall { 0xd3 } else { 0xe3 }];
-        if !self.world.bytes(at).starts_with(&form) {
-            return wrong(at, "it does not go there");
-        }
-        self.check_row(row, at, 0)?;
-        if !self.world.code.contains(miss) {
-            return wrong(miss, "the way for a new target leaves the new code");
-        }
-        match shapes::push(self.world.bytes(miss)) {
-            Some((len, number)) if number == site => {
-                self.check_row(row, miss, 0)?;
-                let call = self.world.insn(miss.offset(len))?;
-                self.check_row(row, call.addr(), 8)?;
-                if call.flow() != Flow::Call(self.world.call) {
-                    return wrong(call.addr(), "relive_call is not called");
-                }
-                self.check_row(row, call.next_addr(), 0)?;
-                if self.world.insn(call.next_addr())?.flow() != Flow::Jump(at) {
-                    return wrong(call.next_addr(), "it does not go on behind it");
-                }
-            }
-            _ => return wrong(miss, "another site is told"),
-        }
-        Ok(go.next_addr())
     }
 
     fn old_bytes(&self, insn: &Insn) -> &[u8] {

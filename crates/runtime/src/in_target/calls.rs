@@ -1,17 +1,28 @@
 //! Targets of indirect calls.
 //!
-//! The rewritten code compares the target with the *key* of the site and counts itself if they are equal.
-//! All other calls come here, unless the thread's cache knows their counter. The usual target of a site (the one with the key) is in its `Site`, all others are
-//! `Overflow` entries, which two private tables find: by the address of the target in this run, and by the
-//! target as the profile names it.
+//! A site has places for two *usual* targets: rewritten code compares with their addresses (*keys*), counts by itself, and goes on
+//! by the *way* that belongs to the key. All other calls come here, unless the thread's cache knows their counter.
+//! The count of a usual target is in its `Site`, or in the `Overflow` that is reserved for the second; all further targets
+//! have other `Overflow` entries, which two private tables find: by the address of the target in this run,
+//! and by the target as the profile names it.
+//!
+//! A target becomes usual when it was called some hundred times, and remains so: its place is *settled*. Up to then the key of a
+//! place that is taken has all its bits inverted, which no target is equal to.
+//!
+//! A thread may be interrupted anywhere between the comparison and the call, and much can happen until it goes on: its
+//! handler may make these very calls, get the thread another area, or fork. So the way it then adds must be the one for its
+//! target or zero, which leads to the target too, if not as fast. Hence a place is for the same target in all threads, and in
+//! children; and the way is set once, before the key.
 //!
 //! A signal handler may come here while its thread is here too. Counting is one instruction; everything else
-//! happens with signals blocked. What remains: if a handler exchanges the usual target of a site at the very
-//! moment between the comparison and the count, that one call counts for the new usual target.
+//! happens with signals blocked. What remains: if a handler makes a target usual between the moment its thread finds a
+//! counter in here and the count, that one call may count for another target of the site.
 
 use core::arch::asm;
+use core::ptr;
 
-use relive_abi::rprof::{LOST_TARGETS, Overflow, Site, SlotHeader, SlotLayout, target};
+use relive_abi::counters::PLACES;
+use relive_abi::rprof::{LOST_TARGETS, Overflow, SlotHeader, SlotLayout, target};
 
 use super::area::{self, Local};
 use super::cache;
@@ -24,21 +35,19 @@ use super::state::state;
 use super::syscall;
 use super::table;
 use super::threads;
+use super::ways;
 
-/// Number in the table by address: counts for the usual target, whose address is another one.
-const USUAL: u32 = 0x7fff_fffe;
-/// Number in the table by address: there was no room.
-const LOST: u32 = 0x7fff_fffd;
+/// Where a target is counted: from here on in a place of its site, below in an overflow entry.
+const IN_PLACE: u32 = 0x7fff_fff0;
+/// There was no room for it.
+const LOST: u32 = IN_PLACE - 1;
 /// Added to a number in the table by target whose address in this run is known.
 const SEEN: u32 = 1 << 30;
 
-/// By how much a target must be more frequent to become the usual one.
-const MARGIN: u64 = 256;
-
-/// Every how many calls of a target it is put into the cache anew.
+/// Every how many calls that come all the way here a target is put into the cache anew.
 const REFRESH: u64 = 64;
 
-/// Counts a call whose target is not the usual one of its site.
+/// Counts a call whose target is none of the usual ones of its site.
 pub(crate) extern "C" fn call(site: u32, address: u64) {
     let Some(facts) = facts() else { return };
     if area::current_owner(&facts) != area::thread_pointer() {
@@ -48,44 +57,25 @@ pub(crate) extern "C" fn call(site: u32, address: u64) {
     if site >= place.layout.sites {
         return;
     }
-    let counter = match place.find(site, address) {
-        // SAFETY: only computes an address.
-        Some(LOST) => unsafe { &raw mut (*place.local).dropped },
-        Some(USUAL) => place.site_count(site),
-        Some(index) => place.overflow_count(index),
-        None => {
-            locked(|| place.learn(&facts, site, address));
-            return;
-        }
+    let Some(number) = place.find(&facts, site, address) else {
+        locked(|| place.learn(&facts, site, address));
+        return;
     };
+    let counter = place.count(site, number);
     count(counter);
     // SAFETY: a counter of this thread.
     if unsafe { *counter } % REFRESH == 0 {
-        review(site, address);
+        locked(|| place.review(&facts, site, address));
     }
 }
 
-/// Called now and then for a target that is not the usual one: maybe it should be.
+/// Called every 256 calls of a target that is in the cache: maybe it should be a usual one.
 pub(crate) extern "C" fn review(site: u32, address: u64) {
     let Some(facts) = facts() else { return };
     let place = Place::new(&facts);
-    locked(|| {
-        // SAFETY: the private part of the area of this thread.
-        let local = unsafe { &mut *place.local };
-        match place.find(site, address) {
-            None => {}
-            Some(LOST) => cache::put(&mut local.cache, site, address, &raw mut local.dropped),
-            Some(USUAL) => cache::put(&mut local.cache, site, address, place.site_count(site)),
-            Some(index) => {
-                let counter = place.overflow_count(index);
-                // SAFETY: parts of the slot.
-                let much = unsafe { *counter / 2 > *place.site_count(site) + MARGIN };
-                if !much || local.pinned != 0 || !place.exchange(&facts, site, address, index) {
-                    cache::put(&mut local.cache, site, address, counter);
-                }
-            }
-        }
-    });
+    if !(0..PLACES).all(|n| place.is_settled(&facts, site, n)) {
+        locked(|| place.review(&facts, site, address));
+    }
 }
 
 /// Does something with signals blocked and, if the module has started, the lock held.
@@ -100,6 +90,11 @@ fn locked(action: impl FnOnce()) {
 fn count(counter: *mut u64) {
     // SAFETY: a counter of this thread. One instruction: a signal comes before or after it.
     unsafe { asm!("inc qword ptr [{}]", in(reg) counter, options(nostack)) };
+}
+
+/// Whether a key can stand for the address: the upper bit says that it does not yet.
+fn is_plain(address: u64) -> bool {
+    address >> 63 == 0
 }
 
 /// Where the calls of a thread are counted.
@@ -118,19 +113,50 @@ impl Place {
         Place { area, local: area::local(area), slot: area + facts.slot_offset(), layout }
     }
 
-    fn site(&self, site: u32) -> *mut Site {
-        (self.slot + self.layout.sites_offset() + u64::from(site) * size_of::<Site>() as u64) as *mut Site
+    /// The key of a place: zero, a target, or the inversion of one.
+    fn key(&self, facts: &Facts, site: u32, place: u32) -> u64 {
+        // SAFETY: the private part of an area. Volatile, since a signal handler may set it.
+        unsafe { ptr::read_volatile(facts.key(self.area, site, place)) }
     }
 
-    fn site_count(&self, site: u32) -> *mut u64 {
-        (self.site(site) as u64 + 8) as *mut u64
+    fn set_key(&self, facts: &Facts, site: u32, place: u32, key: u64) {
+        // SAFETY: as above. Volatile, so that it comes after what was written before.
+        unsafe { ptr::write_volatile(facts.key(self.area, site, place), key) };
     }
 
-    /// The number in the table by address.
-    fn find(&self, site: u32, address: u64) -> Option<u32> {
+    /// Whether rewritten code counts the target in a place.
+    fn is_settled(&self, facts: &Facts, site: u32, place: u32) -> bool {
+        let key = self.key(facts, site, place);
+        key != 0 && is_plain(key)
+    }
+
+    /// Where a target is counted that was called before.
+    fn find(&self, facts: &Facts, site: u32, address: u64) -> Option<u32> {
+        for place in 0..PLACES {
+            let key = self.key(facts, site, place);
+            if is_plain(address) && (key == address || key == !address) {
+                return Some(IN_PLACE + place);
+            }
+        }
         // SAFETY: the private part of an area, only read.
         let by_address = unsafe { (*self.local).by_address };
         table::find(heap::entries(by_address), site, address)
+    }
+
+    /// The count of a target that is counted at `number`.
+    fn count(&self, site: u32, number: u32) -> *mut u64 {
+        match number {
+            // SAFETY: only computes an address.
+            LOST => unsafe { &raw mut (*self.local).dropped },
+            IN_PLACE.. => (self.slot + self.layout.count_offset(site, number - IN_PLACE)) as *mut u64,
+            // SAFETY: as above.
+            _ => unsafe { &raw mut (*self.overflow(number)).count },
+        }
+    }
+
+    /// The target that is counted at `number`: everywhere right in front of its count.
+    fn target(&self, site: u32, number: u32) -> *mut u64 {
+        self.count(site, number).wrapping_sub(1)
     }
 
     /// An overflow entry; the last one for a number that is too large.
@@ -140,109 +166,147 @@ impl Place {
         (self.slot + self.layout.overflows_offset() + u64::from(index) * size) as *mut Overflow
     }
 
-    fn overflow_count(&self, index: u32) -> *mut u64 {
-        (self.overflow(index) as u64 + 16) as *mut u64
-    }
-
     /// Counts a call of a target that the site was not seen to call in this run.
     fn learn(&self, facts: &Facts, site: u32, address: u64) {
         let stable = self.translate(facts, address);
         self.index_targets();
-        // SAFETY: parts of the area of this thread; signals are blocked.
-        unsafe {
-            let local = &mut *self.local;
-            let key = facts.key(self.area, site);
-            let usual = &mut *self.site(site);
-            if *key == 0 {
-                if usual.target != stable && usual.target != 0 && !self.make_room(site, usual, stable) {
-                    mark_lost(self.slot, LOST_TARGETS);
-                    heap::put(&mut local.by_address, site, address, LOST);
-                    return;
-                }
-                usual.target = stable;
-                *key = address;
-                usual.count += 1;
-                return;
-            }
-            if usual.target == stable {
-                // The same code at two addresses, or all code that was generated.
-                local.pinned = 1;
-                heap::put(&mut local.by_address, site, address, USUAL);
-                usual.count += 1;
-                return;
-            }
-            let index = match table::find(heap::entries(local.by_target), site, stable) {
-                Some(index) => {
-                    if index & SEEN != 0 {
-                        local.pinned = 1;
-                    }
-                    index & !SEEN
-                }
-                None => match self.append(Overflow { site, reserved: 0, target: stable, count: 0 }) {
-                    Some(index) => index,
-                    None => {
-                        mark_lost(self.slot, LOST_TARGETS);
-                        heap::put(&mut local.by_address, site, address, LOST);
-                        return;
-                    }
-                },
-            };
-            heap::put(&mut local.by_target, site, stable, index | SEEN);
-            heap::put(&mut local.by_address, site, address, index);
-            *self.overflow_count(index) += 1;
+        let number = self.number_for(facts, site, address, stable);
+        if number == LOST {
+            mark_lost(self.slot, LOST_TARGETS);
+        }
+        let counter = self.count(site, number);
+        count(counter);
+        // Another thread may have settled this; a child of a fork finds what its parent has.
+        let is_known = (0..PLACES).any(|place| self.settled(facts, site, place) == address);
+        if !is_known || !self.settle(facts, site, address, number) {
+            // SAFETY: the private part of the area of this thread; signals are blocked.
+            cache::put(unsafe { &mut (*self.local).cache }, site, address, counter);
         }
     }
 
-    /// Moves what an earlier run left as the usual target away, or exchanges it with what is known of the
-    /// new one. Returns whether there was room.
-    unsafe fn make_room(&self, site: u32, usual: &mut Site, stable: u64) -> bool {
+    /// Finds where to count a target, in front of its first call in this run.
+    fn number_for(&self, facts: &Facts, site: u32, address: u64, stable: u64) -> u32 {
         // SAFETY: parts of the area of this thread; signals are blocked.
         unsafe {
             let local = &mut *self.local;
-            let before = *usual;
-            let moved = Overflow { site, reserved: 0, target: before.target, count: before.count };
-            let index = match table::find(heap::entries(local.by_target), site, stable) {
-                Some(index) => {
-                    let overflow = self.overflow(index & !SEEN);
-                    usual.count = (*overflow).count;
-                    *overflow = moved;
-                    index & !SEEN
+            for place in 0..PLACES {
+                if *self.target(site, IN_PLACE + place) != stable {
+                    continue;
                 }
-                None => {
-                    let Some(index) = self.append(moved) else { return false };
-                    usual.count = 0;
-                    index
+                if self.key(facts, site, place) == 0 && is_plain(address) {
+                    self.set_key(facts, site, place, !address);
+                } else {
+                    // The same code at two addresses, or all code that was generated.
+                    local.pinned = 1;
+                    heap::put(&mut local.by_address, site, address, IN_PLACE + place);
                 }
-            };
-            heap::put(&mut local.by_target, site, before.target, index);
-            true
+                return IN_PLACE + place;
+            }
+            let known = table::find(heap::entries(local.by_target), site, stable);
+            if let Some(index) = known {
+                if index & SEEN != 0 {
+                    local.pinned = 1;
+                }
+            } else if is_plain(address) {
+                // What an earlier run left in a place stays there until there is reason to move it.
+                for place in 0..PLACES {
+                    if *self.target(site, IN_PLACE + place) == 0 {
+                        self.put_in_place(site, place, stable);
+                        self.set_key(facts, site, place, !address);
+                        return IN_PLACE + place;
+                    }
+                }
+            }
+            let new = || self.append(Overflow { site, reserved: 0, target: stable, count: 0 });
+            let number = known.map(|index| index & !SEEN).or_else(new);
+            if let Some(index) = number {
+                heap::put(&mut local.by_target, site, stable, index | SEEN);
+            }
+            let number = number.unwrap_or(LOST);
+            heap::put(&mut local.by_address, site, address, number);
+            number
         }
     }
 
-    /// Makes a further target the usual one, if that may be.
-    fn exchange(&self, facts: &Facts, site: u32, address: u64, index: u32) -> bool {
+    unsafe fn put_in_place(&self, site: u32, place: u32, stable: u64) {
+        // SAFETY: parts of the slot.
+        unsafe {
+            if place != 0 {
+                (*self.overflow(self.layout.shared_overflows() + site)).site = site;
+            }
+            *self.target(site, IN_PLACE + place) = stable;
+        }
+    }
+
+    /// Makes a target that is called often a usual one if that may be, or sees to it that the cache knows it.
+    fn review(&self, facts: &Facts, site: u32, address: u64) {
+        let Some(number) = self.find(facts, site, address) else { return };
+        if !self.settle(facts, site, address, number) {
+            // SAFETY: the private part of the area of this thread; signals are blocked.
+            cache::put(unsafe { &mut (*self.local).cache }, site, address, self.count(site, number));
+        }
+    }
+
+    /// Which target a place is for in this process.
+    fn settled(&self, facts: &Facts, site: u32, place: u32) -> u64 {
+        // SAFETY: part of the module. Only changed by who holds the lock.
+        unsafe { *facts.settled(site, place) }
+    }
+
+    /// Has rewritten code count a target by itself. Returns whether it does.
+    fn settle(&self, facts: &Facts, site: u32, address: u64, number: u32) -> bool {
+        if !is_plain(address) || number == LOST {
+            return false;
+        }
+        if (0..PLACES).any(|place| self.key(facts, site, place) == address) {
+            return true;
+        }
+        let is_for = |place: u32, target: u64| {
+            !self.is_settled(facts, site, place) && self.settled(facts, site, place) == target
+        };
+        let find = |target: u64| (0..PLACES).find(|&place| is_for(place, target));
+        let here = number.checked_sub(IN_PLACE);
+        let comes = |to: &u32| here == Some(*to) || self.bring(facts, site, address, number, *to);
+        let known = find(address);
+        // The first place is the fastest.
+        let free = || find(0).filter(comes).or(here.filter(|&place| is_for(place, 0)));
+        let Some(to) = (if known.is_some() { known.filter(comes) } else { free() }) else { return false };
+        let way = ways::way_to(facts, address).wrapping_sub(address);
+        // SAFETY: parts of the module and of the area. Volatile, since the order matters: see above.
+        unsafe {
+            ptr::write_volatile(facts.settled(site, to), address);
+            ptr::write_volatile(facts.way(self.area, site, to), way);
+        }
+        self.set_key(facts, site, to, address);
+        true
+    }
+
+    /// Has a target and what is in a place that is not settled change places, if that may be.
+    fn bring(&self, facts: &Facts, site: u32, address: u64, number: u32, place: u32) -> bool {
         // SAFETY: parts of the area of this thread; signals are blocked.
         unsafe {
             let local = &mut *self.local;
-            let key = facts.key(self.area, site);
-            let usual = &mut *self.site(site);
-            let further = &mut *self.overflow(index);
             let is_generated = |at: u64| target::split(at).0 == target::GENERATED;
-            // A handler may have been faster.
-            if *key == 0
-                || *key == address
-                || further.site != site
-                || is_generated(usual.target)
-                || is_generated(further.target)
-            {
+            let (target, there) = (*self.target(site, number), *self.target(site, IN_PLACE + place));
+            if local.pinned != 0 || is_generated(target) || is_generated(there) {
                 return false;
             }
-            heap::put(&mut local.by_address, site, *key, index);
-            heap::put(&mut local.by_target, site, usual.target, index | SEEN);
-            core::mem::swap(&mut usual.target, &mut further.target);
-            core::mem::swap(&mut usual.count, &mut further.count);
-            *key = address;
+            let key = self.key(facts, site, place);
+            self.set_key(facts, site, place, 0);
+            self.put_in_place(site, place, target);
+            *self.target(site, number) = there;
+            ptr::swap(self.count(site, number), self.count(site, IN_PLACE + place));
+            if number >= IN_PLACE {
+                self.set_key(facts, site, number - IN_PLACE, key);
+            } else if there != 0 {
+                let seen = if key == 0 { 0 } else { SEEN };
+                heap::put(&mut local.by_target, site, there, number | seen);
+                if key != 0 {
+                    heap::put(&mut local.by_address, site, !key, number);
+                }
+            }
             cache::remove(local.cache, site, address);
+            cache::remove(local.cache, site, !key);
             true
         }
     }
@@ -253,7 +317,7 @@ impl Place {
         unsafe {
             let used = &mut (*(self.slot as *mut SlotHeader)).overflows;
             let index = *used;
-            if index >= self.layout.overflows {
+            if index >= self.layout.shared_overflows() {
                 return None;
             }
             *self.overflow(index) = entry;
@@ -270,7 +334,7 @@ impl Place {
             if local.by_target != 0 {
                 return;
             }
-            let used = (*(self.slot as *const SlotHeader)).overflows.min(self.layout.overflows);
+            let used = (*(self.slot as *const SlotHeader)).overflows.min(self.layout.shared_overflows());
             for index in 0..used {
                 let entry = *self.overflow(index);
                 heap::put(&mut local.by_target, entry.site, entry.target, index);

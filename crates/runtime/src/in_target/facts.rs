@@ -1,8 +1,9 @@
 //! What the rewriter said of this module.
 
+use core::ops::Range;
 use core::ptr;
 
-use relive_abi::counters::{area_len, keys_offset, slot_offset};
+use relive_abi::counters::{area_len, key_offset, settled_offset, slot_offset, way_offset};
 use relive_abi::parameters::{MAGIC, Parameters};
 use relive_abi::rprof::FileHeader;
 
@@ -99,9 +100,29 @@ impl Facts {
         self.header().slot.len()
     }
 
-    /// The key of a call site in an area.
-    pub(crate) fn key(&self, area: u64, site: u32) -> *mut u64 {
-        (area + keys_offset() + u64::from(site) * 8) as *mut u64
+    /// A key of a call site in an area.
+    pub(crate) fn key(&self, area: u64, site: u32, place: u32) -> *mut u64 {
+        (area + key_offset(site, place)) as *mut u64
+    }
+
+    /// The way that belongs to a key.
+    pub(crate) fn way(&self, area: u64, site: u32, place: u32) -> *mut u64 {
+        (area + way_offset(site, place)) as *mut u64
+    }
+
+    /// Which target a place is for in this process.
+    pub(crate) fn settled(&self, site: u32, place: u32) -> *mut u64 {
+        (self.loaded(self.given.settled) + settled_offset(site, place)) as *mut u64
+    }
+
+    /// Old code as loaded.
+    pub(crate) fn text(&self) -> Range<u64> {
+        self.loaded(self.given.text_start)..self.loaded(self.given.text_end)
+    }
+
+    /// New code as loaded.
+    pub(crate) fn code(&self) -> Range<u64> {
+        self.loaded(self.given.code_start)..self.loaded(self.given.code_end)
     }
 
     /// Whether a loaded address belongs to this module.

@@ -24,9 +24,13 @@ pub(crate) fn merge(layout: &SlotLayout, from: u64, to: u64) {
             }
         }
         let overflows = (from + layout.overflows_offset()) as *const Overflow;
-        for n in 0..(*(from as *const SlotHeader)).overflows.min(layout.overflows) {
+        let shared = layout.shared_overflows();
+        let used = (*(from as *const SlotHeader)).overflows.min(shared);
+        for n in (0..used).chain(shared..layout.overflows) {
             let entry = &*overflows.add(n as usize);
-            add(layout, from, to, entry.site, entry.target, entry.count);
+            if entry.count != 0 {
+                add(layout, from, to, entry.site, entry.target, entry.count);
+            }
         }
     }
 }
@@ -53,14 +57,15 @@ unsafe fn add(layout: &SlotLayout, from: u64, to: u64, site: u32, early: u64, co
         }
         let overflows = (to + layout.overflows_offset()) as *mut Overflow;
         let used = &mut (*(to as *mut SlotHeader)).overflows;
-        for n in 0..(*used).min(layout.overflows) {
+        let shared = layout.shared_overflows();
+        for n in (0..(*used).min(shared)).chain([shared + site]) {
             let entry = &mut *overflows.add(n as usize);
             if entry.site == site && entry.target == stable {
                 entry.count += count;
                 return;
             }
         }
-        if *used >= layout.overflows {
+        if *used >= shared {
             mark_lost(to, LOST_TARGETS);
             return;
         }

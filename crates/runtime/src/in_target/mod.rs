@@ -4,7 +4,7 @@
 //! * [`start`]: what happens once per module and process
 //! * [`file`], [`slot`], [`area`]: the profile, a part of it for one thread, and where that is mapped
 //! * [`registry`], [`threads`]: what all measured modules of a process must agree on
-//! * [`calls`]: targets of indirect calls
+//! * [`calls`], [`ways`]: targets of indirect calls, and how code goes there
 
 #![allow(unsafe_code)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -60,3 +60,4 @@ pub(crate) mod syscall;
 mod table;
 mod text;
 mod threads;
+mod ways;

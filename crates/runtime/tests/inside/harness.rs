@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use object::{Object, ObjectSegment, ObjectSymbol};
-use relive_abi::counters::{area_len, keys_offset, slot_offset};
+use relive_abi::counters::{PLACES, area_len, key_offset, settled_len, slot_offset};
 use relive_abi::parameters;
 use relive_abi::rprof::{MAGIC, SlotLayout, VERSION};
 use relive_runtime::IMAGE;
 use tempfile::TempDir;
 
 /// What the programs count in.
-pub const LAYOUT: SlotLayout = SlotLayout { counters: 600, sites: 40, overflows: 300, modules: 4 };
+pub const LAYOUT: SlotLayout = SlotLayout { counters: 600, sites: 40, overflows: 340, modules: 4 };
 /// Where slots begin in their profiles.
 pub const SLOTS_OFFSET: u64 = 8192;
 
@@ -118,11 +118,13 @@ impl Bench {
             stub += &format!(".globl {name}\n.hidden {name}\n.set {name}, relive_blob + {at}\n");
         }
         stub += &format!(
-            ".bss\n.p2align 12\n.globl relive_area\n.hidden relive_area\nrelive_area: .zero {}\n.p2align 12\n\
+            ".bss\n.p2align 12\n.globl relive_area\n.hidden relive_area\nrelive_area: .zero {}\n\
+             .globl relive_settled\n.hidden relive_settled\nrelive_settled: .zero {}\n.p2align 12\n\
              .section .rodata\n.p2align 12\n.globl relive_file\n.hidden relive_file\nrelive_file: .incbin \"file.bin\"\n\
              .globl relive_pattern\n.hidden relive_pattern\nrelive_pattern: .asciz \"{}\"\n.asciz \"module\"\n\
              .section .note.GNU-stack, \"\", @progbits\n",
             area_len(&LAYOUT),
+            settled_len(LAYOUT.sites),
             module.pattern
         );
         fs::write(self.path("stub.s"), stub).unwrap();
@@ -135,8 +137,14 @@ impl Bench {
             .args(["-O1", "-mno-red-zone", "-pthread", "-Wl,--no-warn-rwx-segments", entry, "-o"])
             .arg(&out)
             .arg(format!("-DSLOT={}", slot_offset(LAYOUT.sites)))
-            .arg(format!("-DKEYS={}", keys_offset()))
-            .arg(format!("-DSITES={}", LAYOUT.sites_offset()))
+            .args((0..PLACES).flat_map(|place| {
+                let (key, next) = (key_offset(0, place), key_offset(1, place));
+                let (count, another) = (LAYOUT.count_offset(0, place), LAYOUT.count_offset(1, place));
+                [
+                    format!("-DKEY_{place}(site)=({key}+{}*(site))", next - key),
+                    format!("-DCOUNT_{place}(site)=({count}+{}*(site))", another - count),
+                ]
+            }))
             .arg(programs.join(module.source))
             .arg("stub.s")
             .args(module.args)
@@ -177,6 +185,7 @@ impl Bench {
                 symbol("relive_pattern"),
                 low,
                 high,
+                symbol("relive_settled"),
             ];
             let segment = elf.segments().find(|s| (s.address()..s.address() + s.size()).contains(&here));
             let segment = segment.unwrap();
@@ -284,10 +293,14 @@ impl Profile {
                 }
             }
             let used = self.word(slot, 16) & 0xffff_ffff;
-            assert!(used <= u64::from(LAYOUT.overflows));
-            for n in 0..used {
+            let shared = u64::from(LAYOUT.shared_overflows());
+            assert!(used <= shared);
+            for n in (0..used).chain(shared..shared + u64::from(LAYOUT.sites)) {
                 let at = LAYOUT.overflows_offset() + n * 24;
                 let site = self.word(slot, at) as u32;
+                if n >= used && self.word(slot, at + 16) == 0 {
+                    continue;
+                }
                 *targets.entry((site, self.word(slot, at + 8))).or_default() += self.word(slot, at + 16);
             }
         }

@@ -21,10 +21,12 @@
 
 // Counts a call of f at a site.
 #define CALL(site, f)                                                                                         \
-    __asm__ volatile("movq %0, %%r11\n cmpq %%gs:relive_area+%c1(%%rip), %%r11\n jne 1f\n"                    \
-                     "incq %%gs:relive_area+%c2(%%rip)\n jmp 2f\n 1: pushq %3\n call relive_call\n 2:"        \
-                     ::"r"(f), "i"(KEYS + 8 * (site)), "i"(SLOT + SITES + 16 * (site) + 8), "i"(site)        \
-                     : "r11", "memory", "cc")
+    __asm__ volatile("movq %0, %%r11\n"                                                                       \
+                     "cmpq %%gs:relive_area+%c1(%%rip), %%r11\n jne 1f\n incq %%gs:relive_area+%c2(%%rip)\n jmp 3f\n" \
+                     "1: cmpq %%gs:relive_area+%c3(%%rip), %%r11\n jne 2f\n incq %%gs:relive_area+%c4(%%rip)\n jmp 3f\n" \
+                     "2: pushq %5\n call relive_call\n 3:"                                                    \
+                     ::"r"(f), "i"(KEY_0(site)), "i"(SLOT + COUNT_0(site)), "i"(KEY_1(site)),                \
+                     "i"(SLOT + COUNT_1(site)), "i"(site) : "r11", "memory", "cc")
 
 #endif
 
