@@ -74,6 +74,7 @@ impl Subject<'_, '_> {
             },
         });
         let file = relive_profile::file::file_image(&module);
+        drop(module);
         lap("describe");
         let rewritten = rewriter.finish(&file).map_err(refused)?;
         lap("rewrite");
