@@ -59,7 +59,7 @@ impl Subject<'_, '_> {
         lap("plan");
         let path = std::fs::canonicalize(self.binary).unwrap_or_else(|_| self.binary.to_owned());
         let outline = &rewriter.outline;
-        let module = describe(&describe::Subject {
+        let file = describe(&describe::Subject {
             image: self.image,
             program: self.program,
             lines: self.lines,
@@ -73,8 +73,6 @@ impl Subject<'_, '_> {
                 Mode::Functions => profile::Mode::Functions,
             },
         });
-        let file = relive_profile::file::file_image(&module);
-        drop(module);
         lap("describe");
         let rewritten = rewriter.finish(&file).map_err(refused)?;
         lap("rewrite");
