@@ -211,7 +211,7 @@ fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: 
             Node::Hub(hub) => cfg.block(measured.flow.hubs[hub as usize].jumps[0]).last_insn(),
             Node::Outside => continue,
         };
-        let called = match (arc.outside, arc.from) {
+        let called = match (measured.flow.outside(i), arc.from) {
             (Some(to), _) => Called::To(to),
             (None, Node::Block(from)) => {
                 let slot =

@@ -14,7 +14,7 @@ use relive_abi::rprof::{Site, SlotLayout};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Block, BlockId, Cfg, End, Target};
 use relive_code::isa::{Flow as InsnFlow, Insn, RegSet, Tie};
-use relive_code::liveness::{Convention, Liveness};
+use relive_code::liveness::{Convention, Liveness, Summaries};
 use relive_image::elf::Elf;
 use relive_probe::graph::{ArcKind, Flow, Node};
 use relive_probe::placement::{Place, Plan, places};
@@ -38,6 +38,8 @@ pub struct Job<'a> {
     pub needs: &'a Needs<'a, 'a>,
     /// How slots are laid out.
     pub layout: SlotLayout,
+    /// What its blocks do.
+    pub summaries: &'a Summaries,
     /// Unwind tables of its pieces, if the module has any.
     pub frames: &'a Frames,
 }
@@ -71,7 +73,8 @@ pub struct Chunk {
 #[must_use]
 pub fn emit(elf: &Elf<'_>, job: &Job<'_>) -> Vec<Chunk> {
     let callees = |at| job.needs.of(at);
-    let liveness = Liveness::with_callees(job.cfg, elf, &convention(job.needs, job.cfg), &callees);
+    let convention = convention(job.needs, job.cfg);
+    let liveness = Liveness::with_summaries(job.cfg, elf, &convention, &callees, job.summaries);
     let promotions = promote(job.cfg, elf, job.flow, job.plan, &liveness);
     let tasks = Tasks::new(job, &promotions);
     let pieces = job.cfg.pieces.iter().filter_map(|&piece| {

@@ -361,6 +361,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                         redirects,
                         needs: &needs,
                         layout: self.outline.layout,
+                        summaries: needs.summaries(FunctionId(i as u32)),
                         frames: &frames,
                     };
                     flatten(i, emit(&self.image.elf, &job), &frames)
