@@ -13,6 +13,7 @@ use relive_code::loops::LoopForest;
 use relive_image::image::Image;
 use relive_image::lines::Lines;
 use relive_image::program::{Function, FunctionId, Program};
+use relive_image::watch::Watch;
 use relive_profile::file::ImageWriter;
 use relive_profile::model as profile;
 use relive_profile::model::{CalledBy, Callee, Counter, EdgeKind, SiteId, State, Texts};
@@ -56,6 +57,8 @@ pub struct Subject<'a, 'd> {
     pub path: &'a str,
     /// What is counted.
     pub mode: profile::Mode,
+    /// Told how far it is.
+    pub watch: &'a Watch,
 }
 
 /// How many functions are worked on at once: enough to keep all threads busy, few enough to hold.
@@ -76,6 +79,7 @@ pub fn describe(subject: &Subject<'_, '_>) -> Vec<u8> {
     let each = |some: &[(&Function<'_>, &Fate)]| -> Vec<Described<'_>> {
         some.par_iter().map(|(function, fate)| function_of(subject, function, fate)).collect()
     };
+    subject.watch.begin(numbered.len());
     let mut image = ImageWriter::default();
     let mut files: HashMap<&str, u32> = HashMap::new();
     let mut batches = numbered.chunks(AT_ONCE);
@@ -84,6 +88,7 @@ pub fn describe(subject: &Subject<'_, '_>) -> Vec<u8> {
         let name_all = || {
             for (&(function, fate), described) in batch.iter().zip(described) {
                 image.add(&named(subject, function, fate, described, &mut module.texts, &mut files));
+                subject.watch.step();
             }
         };
         (_, next) = rayon::join(name_all, || batches.next().map(|batch| (batch, each(batch))));

@@ -1,7 +1,7 @@
 //! Reads and writes `.rprof`: a header page, a description, slots. See `docs/profile-format.md`.
 
-use crate::error::{Damage, ProfileError};
 use crate::columns::{self, Code, CodeWriter};
+use crate::error::{Damage, ProfileError};
 use crate::model::{Function, Module, Profile};
 use crate::{flow, header, proto, slots};
 use prost::Message as _;

@@ -217,7 +217,8 @@ fn change(bytes: &mut Vec<u8>, from: &Row, to: &Row) {
             set(bytes, *register, rule);
         }
     }
-    for (register, _) in from.registers.iter().filter(|(r, _)| to.registers.iter().all(|(kept, _)| kept != r)) {
+    for (register, _) in from.registers.iter().filter(|(r, _)| to.registers.iter().all(|(kept, _)| kept != r))
+    {
         // Back to what the header says, which is nothing.
         if *register < 0x40 {
             bytes.push(0xc0 | *register as u8);

@@ -143,9 +143,11 @@ const REPLACED: &[(&str, &str)] =
 /// Writes the new file.
 #[must_use]
 pub fn write(old: &Old<'_>, mut changes: Changes<'_>) -> Vec<u8> {
-    let end = changes.segments.iter().filter(|new| !new.bytes.is_empty()).map(|new| {
-        (new.at.0 - old.base) as usize + new.bytes.len()
-    });
+    let end = changes
+        .segments
+        .iter()
+        .filter(|new| !new.bytes.is_empty())
+        .map(|new| (new.at.0 - old.base) as usize + new.bytes.len());
     // Symbols and section headers come behind: about as many as there were.
     let mut out = Vec::with_capacity(end.max().unwrap_or(0) + old.bytes.len() / 4);
     out.extend(old.bytes);

@@ -22,6 +22,7 @@ use relive_image::elf::Kind;
 use relive_image::image::Image;
 use relive_image::program::{FunctionId, Program};
 use relive_image::unwind_rows::Row;
+use relive_image::watch::Watch;
 use relive_probe::describe::{Fate, Measured};
 use relive_probe::frequency::Frequencies;
 use relive_probe::graph::Flow;
@@ -60,6 +61,8 @@ pub struct Options<'a> {
     pub name: &'a str,
     /// The linked runtime.
     pub runtime: &'a [u8],
+    /// Told how far it is.
+    pub watch: &'a Watch,
 }
 
 /// What is known before anything is written: enough to describe every counter.
@@ -154,11 +157,13 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let kernel: Vec<bool> = surveys.iter().map(|s| s.syscall).collect();
         let steady = Steady::new(image, program, &kernel);
         let addends = Addends::new(image);
+        options.watch.begin(program.functions.len());
         let mut decided: Vec<Result<Ready, Left>> = program
             .functions
             .par_iter()
             .enumerate()
             .map(|(i, function)| {
+                options.watch.step();
                 if !(options.wanted)(FunctionId(i as u32)) {
                     return Err(Left::NotWanted);
                 }
@@ -341,6 +346,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
     /// All new code, by old address.
     fn emit(&self) -> Vec<Flat> {
         let needs = Needs::new(self.image, self.program);
+        self.options.watch.begin(self.outline.fates.len());
         let mut flats: Vec<Flat> = self
             .outline
             .fates
@@ -364,6 +370,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                         summaries: needs.summaries(FunctionId(i as u32)),
                         frames: &frames,
                     };
+                    self.options.watch.step();
                     flatten(i, emit(&self.image.elf, &job), &frames)
                 }
                 _ => Vec::new(),

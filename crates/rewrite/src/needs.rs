@@ -34,8 +34,7 @@ impl<'a, 'd> Needs<'a, 'd> {
     #[must_use]
     pub fn new(image: &'a Image<'d>, program: &Program<'d>) -> Self {
         let (reads, changes, relied_on) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let summaries =
-            program.functions.par_iter().map(|f| Summaries::new(&f.cfg, &image.elf)).collect();
+        let summaries = program.functions.par_iter().map(|f| Summaries::new(&f.cfg, &image.elf)).collect();
         let mut this = Self { image, reads, changes, relied_on, summaries };
         // Whoever calls a function with a static chain, or one of variable arguments, sets `r10` or `al` right
         // there; nobody hands them on.
@@ -92,8 +91,7 @@ impl<'a, 'd> Needs<'a, 'd> {
             ..Convention::cautious()
         };
         let callees = |at| self.of(at);
-        let liveness =
-            Liveness::with_summaries(cfg, &self.image.elf, &convention, &callees, summaries);
+        let liveness = Liveness::with_summaries(cfg, &self.image.elf, &convention, &callees, summaries);
         let kept = |live: RegSet| if cfg.is_understood() { live & scratch() } else { scratch() };
         let mut found = Vec::new();
         for (id, block) in cfg.numbered_blocks() {
