@@ -74,8 +74,8 @@ fn damaged_profiles() {
         for seed in 0..60 {
             let mut dice = Dice::new(seed);
             let mut case = profile::Case::unpack(&file);
-            let description = dice.once_in(3);
-            let part = if description { &mut case.slots } else { &mut case.description };
+            let in_slots = dice.once_in(3);
+            let part = if in_slots { &mut case.slots } else { &mut case.description };
             for _ in 0..=dice.roll(3) {
                 let at = dice.roll(part.len());
                 part[at] = if dice.once_in(2) { dice.roll(256) as u8 } else { part[at] ^ 1 << dice.roll(8) };
