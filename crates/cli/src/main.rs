@@ -9,6 +9,7 @@ mod merge;
 mod output;
 mod picture;
 mod profiles;
+mod progress;
 mod remedy;
 mod report;
 

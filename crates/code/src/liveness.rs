@@ -10,8 +10,9 @@
 
 use crate::addr::LinkAddr;
 use crate::cfg::{Block, BlockId, Cfg, Edge, EdgeKind, End, Target};
-use crate::isa::{EffectsReader, Flag, Gpr, RegSet};
+use crate::isa::{Effects, EffectsReader, Flag, Gpr, RegSet};
 use crate::source::CodeSource;
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
@@ -128,7 +129,18 @@ impl<'a, S: CodeSource + ?Sized> Liveness<'a, S> {
         convention: &Convention,
         callees: &'a Callees<'a>,
     ) -> Self {
-        let summaries = summarise(cfg, source, convention, callees);
+        Self::with_summaries(cfg, source, convention, callees, &Summaries::new(cfg, source))
+    }
+
+    /// The same for whoever solves a function several times: `summaries` are those of `cfg`.
+    #[must_use]
+    pub fn with_summaries(
+        cfg: &'a Cfg,
+        source: &'a S,
+        convention: &Convention,
+        callees: &'a Callees<'a>,
+        summaries: &Summaries,
+    ) -> Self {
         let mut liveness = Self {
             cfg,
             source,
@@ -137,6 +149,14 @@ impl<'a, S: CodeSource + ?Sized> Liveness<'a, S> {
             live_in: vec![RegSet::EMPTY; cfg.blocks.len()],
             live_out: live_outside(cfg, convention, callees),
         };
+        let with_callee = |(block, &summary): (&Block, &Summary)| {
+            let mut summary = summary;
+            if enters_callee(block) {
+                summary.then(callee(block, convention, callees));
+            }
+            summary
+        };
+        let summaries: Vec<Summary> = cfg.blocks.iter().zip(&summaries.blocks).map(with_callee).collect();
         liveness.solve(&summaries);
         liveness
     }
@@ -236,20 +256,53 @@ impl Summary {
     }
 }
 
-/// What each block does to what is live.
-fn summarise<S: CodeSource + ?Sized>(
-    cfg: &Cfg,
-    source: &S,
-    convention: &Convention,
-    callees: &Callees<'_>,
-) -> Vec<Summary> {
-    let mut reader = EffectsReader::new();
-    let of_block = |block| {
-        let mut whole = Summary::default();
-        let readable = each_step(block, source, convention, callees, &mut reader, |_, step| whole.then(step));
-        if readable { whole } else { Summary::UNREADABLE }
+/// What each block of a function does to what is live, whoever it calls: most of the work there is.
+pub struct Summaries {
+    blocks: Box<[Summary]>,
+    writes: RegSet,
+}
+
+impl Summaries {
+    /// Reads all instructions of the function.
+    #[must_use]
+    pub fn new<S: CodeSource + ?Sized>(cfg: &Cfg, source: &S) -> Self {
+        let mut reader = EffectsReader::new();
+        let mut writes = RegSet::EMPTY;
+        let of_block = |block: &Block| {
+            let mut whole = Summary::default();
+            let mut count = 0;
+            for insn in block.insns(source) {
+                let effects = reader.effects(&insn);
+                whole.then(effects.into());
+                writes |= effects.writes;
+                count += 1;
+            }
+            if count == block.insns { whole } else { Summary::UNREADABLE }
+        };
+        let blocks = cfg.blocks.iter().map(of_block).collect();
+        Self { blocks, writes }
+    }
+
+    /// Everything that any instruction of the function writes.
+    #[must_use]
+    pub fn writes(&self) -> RegSet {
+        self.writes
+    }
+}
+
+impl From<Effects> for Summary {
+    fn from(effects: Effects) -> Self {
+        Self { uses: effects.reads, kills: effects.kills }
+    }
+}
+
+/// What the callee does that the block ends with.
+fn callee(block: &Block, convention: &Convention, callees: &Callees<'_>) -> Summary {
+    let known = match block.end {
+        End::Call(to) => callees(to),
+        _ => None,
     };
-    cfg.blocks.iter().map(of_block).collect()
+    Summary { uses: known.unwrap_or(convention.read_by_call), kills: convention.written_by_call }
 }
 
 /// Calls `step` with every instruction of `block`; whether that is all the block should hold.
@@ -261,19 +314,12 @@ fn each_step<S: CodeSource + ?Sized>(
     reader: &mut EffectsReader,
     mut step: impl FnMut(LinkAddr, Summary),
 ) -> bool {
-    let known = match block.end {
-        End::Call(to) => callees(to),
-        _ => None,
-    };
-    let callee =
-        Summary { uses: known.unwrap_or(convention.read_by_call), kills: convention.written_by_call };
     let mut count = 0;
     for insn in block.insns(source) {
-        let effects = reader.effects(&insn);
-        let mut effect = Summary { uses: effects.reads, kills: effects.kills };
+        let mut effect = Summary::from(reader.effects(&insn));
         count += 1;
         if count == block.insns && enters_callee(block) {
-            effect.then(callee);
+            effect.then(callee(block, convention, callees));
         }
         step(insn.addr(), effect);
     }

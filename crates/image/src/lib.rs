@@ -23,3 +23,4 @@ pub mod sources;
 pub mod symbols;
 pub mod unwind;
 pub mod unwind_rows;
+pub mod watch;

@@ -3,6 +3,7 @@
 use crate::unwind::{Frame, Unwind};
 use gimli::{CfaRule, EhFrame, RegisterRule, UnwindContext, UnwindSection as _};
 use relive_code::addr::{AddrRange, LinkAddr};
+use std::cell::RefCell;
 
 /// Where the caller's stack begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,17 +65,29 @@ pub struct Treatment {
     pub signal: bool,
 }
 
+thread_local! {
+    /// It is large, and there are many frames.
+    static CONTEXT: RefCell<UnwindContext<usize>> = RefCell::new(UnwindContext::new());
+}
+
 impl Unwind<'_> {
     /// The rows of a frame by address, and how it is treated.
     ///
     /// # Errors
     /// If the entry is damaged.
     pub fn rows(&self, frame: &Frame) -> gimli::Result<(Treatment, Vec<(AddrRange, Row)>)> {
+        CONTEXT.with_borrow_mut(|context| self.rows_in(frame, context))
+    }
+
+    fn rows_in(
+        &self,
+        frame: &Frame,
+        context: &mut UnwindContext<usize>,
+    ) -> gimli::Result<(Treatment, Vec<(AddrRange, Row)>)> {
         let (section, bases) = self.section();
         let fde =
             section.fde_from_offset(bases, gimli::EhFrameOffset(frame.offset), EhFrame::cie_from_offset)?;
-        let mut context = UnwindContext::new();
-        let mut table = fde.rows(section, bases, &mut context)?;
+        let mut table = fde.rows(section, bases, context)?;
         let mut rows: Vec<(AddrRange, Row)> = Vec::new();
         let bytes = |e: &gimli::UnwindExpression<usize>| -> gimli::Result<Vec<u8>> {
             Ok(e.get(section)?.0.slice().to_vec())

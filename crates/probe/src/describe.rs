@@ -13,6 +13,8 @@ use relive_code::loops::LoopForest;
 use relive_image::image::Image;
 use relive_image::lines::Lines;
 use relive_image::program::{Function, FunctionId, Program};
+use relive_image::watch::Watch;
+use relive_profile::file::ImageWriter;
 use relive_profile::model as profile;
 use relive_profile::model::{CalledBy, Callee, Counter, EdgeKind, SiteId, State, Texts};
 use std::collections::HashMap;
@@ -55,11 +57,16 @@ pub struct Subject<'a, 'd> {
     pub path: &'a str,
     /// What is counted.
     pub mode: profile::Mode,
+    /// Told how far it is.
+    pub watch: &'a Watch,
 }
 
-/// Describes the module.
+/// How many functions are worked on at once: enough to keep all threads busy, few enough to hold.
+const AT_ONCE: usize = 1024;
+
+/// Describes the module: what a new profile begins with.
 #[must_use]
-pub fn describe(subject: &Subject<'_, '_>) -> profile::Module {
+pub fn describe(subject: &Subject<'_, '_>) -> Vec<u8> {
     let mut module = profile::Module {
         path: subject.path.to_string(),
         build_id: build_id(subject.image),
@@ -69,40 +76,22 @@ pub fn describe(subject: &Subject<'_, '_>) -> profile::Module {
     };
     let numbered: Vec<_> = subject.program.functions.iter().zip(subject.fates).collect();
     // What needs the code itself is done in parallel; names are collected behind it.
-    let mut described: Vec<Described> =
-        numbered.par_iter().map(|(function, fate)| function_of(subject, function, fate)).collect();
+    let each = |some: &[(&Function<'_>, &Fate)]| -> Vec<Described<'_>> {
+        some.par_iter().map(|(function, fate)| function_of(subject, function, fate)).collect()
+    };
+    subject.watch.begin(numbered.len());
+    let mut image = ImageWriter::default();
     let mut files: HashMap<&str, u32> = HashMap::new();
-    for ((function, fate), described) in numbered.iter().zip(&mut described) {
-        let texts = &mut module.texts;
-        let name = texts.intern(&function.name());
-        let state = match fate {
-            Fate::Measured(_) => State::Measured,
-            Fate::Left(reason) => State::NotMeasured { reason: texts.intern(reason) },
+    let mut batches = numbered.chunks(AT_ONCE);
+    let mut next = batches.next().map(|batch| (batch, each(batch)));
+    while let Some((batch, described)) = next {
+        let name_all = || {
+            for (&(function, fate), described) in batch.iter().zip(described) {
+                image.add(&named(subject, function, fate, described, &mut module.texts, &mut files));
+                subject.watch.step();
+            }
         };
-        let mut out = profile::Function::new(name, function.entry.0, function.size(), state);
-        let pieces = function.cfg.pieces.iter();
-        out.pieces = pieces.map(|p| profile::Piece { start: p.start.0, len: p.len() }).collect();
-        out.blocks = std::mem::take(&mut described.blocks);
-        out.edges = std::mem::take(&mut described.edges);
-        out.loops = std::mem::take(&mut described.loops);
-        if let Fate::Measured(measured) = fate {
-            out.hubs = measured.flow.hubs.len() as u32;
-            out.called = measured.plan.called;
-            out.approximate = measured.flow.approximate.map(|why| texts.intern(why));
-        }
-        for (by, site, called) in described.calls.drain(..) {
-            let callee = callee(subject, called, texts);
-            out.calls.push(profile::Call { by, address: site.0, callee });
-        }
-        for &(block, file, line) in &described.lines {
-            let next = files.len() as u32;
-            let number = *files.entry(file).or_insert(next);
-            out.blocks[block].line = Some(profile::Line::new(number, line));
-        }
-        for a_loop in &mut out.loops {
-            a_loop.line = out.blocks[a_loop.header as usize].line;
-        }
-        module.functions.push(out);
+        (_, next) = rayon::join(name_all, || batches.next().map(|batch| (batch, each(batch))));
     }
     module.files = vec![String::new(); files.len()];
     for (file, number) in files {
@@ -118,8 +107,47 @@ pub fn describe(subject: &Subject<'_, '_>) -> profile::Module {
             targets: Vec::new(),
         })
         .collect();
-    module.checksum = relive_profile::file::checksum(&module);
-    module
+    image.finish(&module)
+}
+
+/// A function with the names it speaks of.
+fn named<'l>(
+    subject: &Subject<'_, '_>,
+    function: &Function<'_>,
+    fate: &Fate,
+    described: Described<'l>,
+    texts: &mut Texts,
+    files: &mut HashMap<&'l str, u32>,
+) -> profile::Function {
+    let name = texts.intern(&function.name());
+    let state = match fate {
+        Fate::Measured(_) => State::Measured,
+        Fate::Left(reason) => State::NotMeasured { reason: texts.intern(reason) },
+    };
+    let mut out = profile::Function::new(name, function.entry.0, function.size(), state);
+    let pieces = function.cfg.pieces.iter();
+    out.pieces = pieces.map(|p| profile::Piece { start: p.start.0, len: p.len() }).collect();
+    out.blocks = described.blocks;
+    out.edges = described.edges;
+    out.loops = described.loops;
+    if let Fate::Measured(measured) = fate {
+        out.hubs = measured.flow.hubs.len() as u32;
+        out.called = measured.plan.called;
+        out.approximate = measured.flow.approximate.map(|why| texts.intern(why));
+    }
+    for (by, site, called) in described.calls {
+        let callee = callee(subject, called, texts);
+        out.calls.push(profile::Call { by, address: site.0, callee });
+    }
+    for (block, file, line) in described.lines {
+        let next = files.len() as u32;
+        let number = *files.entry(file).or_insert(next);
+        out.blocks[block].line = Some(profile::Line::new(number, line));
+    }
+    for a_loop in &mut out.loops {
+        a_loop.line = out.blocks[a_loop.header as usize].line;
+    }
+    out
 }
 
 /// A function without names.
@@ -189,7 +217,7 @@ fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: 
             Node::Hub(hub) => cfg.block(measured.flow.hubs[hub as usize].jumps[0]).last_insn(),
             Node::Outside => continue,
         };
-        let called = match (arc.outside, arc.from) {
+        let called = match (measured.flow.outside(i), arc.from) {
             (Some(to), _) => Called::To(to),
             (None, Node::Block(from)) => {
                 let slot =

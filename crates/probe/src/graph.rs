@@ -53,8 +53,6 @@ pub struct Arc {
     pub to: Node,
     /// Why.
     pub kind: ArcKind,
-    /// A tail call to a fixed place, or a branch or fall-through out of the function: where to.
-    pub outside: Option<LinkAddr>,
 }
 
 /// What is known of calls beyond the graph.
@@ -84,6 +82,9 @@ pub struct Flow {
     pub blocks: usize,
     /// The arcs.
     pub arcs: Vec<Arc>,
+    /// Arcs by index that are a tail call to a fixed place, or a branch or fall-through out of the function:
+    /// where to. Few are, and there are many arcs.
+    pub outside: Vec<(u32, LinkAddr)>,
     /// For each hub, the tables that meet there and the blocks that jump through them.
     pub hubs: Vec<Hub>,
     /// Blocks that call the kernel.
@@ -133,12 +134,14 @@ impl Flow {
                             EdgeKind::TailCall => ArcKind::TailCall,
                             _ => ArcKind::FallThrough,
                         };
-                        let (to, outside) = match edge.to {
-                            Target::Block(to) => (Node::Block(to), None),
-                            Target::Outside(to) => (Node::Outside, Some(to)),
-                            Target::Elsewhere => (Node::Outside, None),
+                        let to = match edge.to {
+                            Target::Block(to) => Node::Block(to),
+                            Target::Outside(_) | Target::Elsewhere => Node::Outside,
                         };
-                        flow.arcs.push(Arc { from, to, kind, outside });
+                        if let Target::Outside(place) = edge.to {
+                            flow.outside.push((flow.arcs.len() as u32, place));
+                        }
+                        flow.arc(from, to, kind);
                     }
                 }
             }
@@ -148,7 +151,15 @@ impl Flow {
             let targets = jumps.flat_map(|&id| cfg.edges_from(id)).map(|e| e.to).collect();
             flow.cases(Node::Hub(hub as u32), targets);
         }
+        flow.arcs.shrink_to_fit();
         flow
+    }
+
+    /// The fixed place outside the function that an arc leads to, by its index.
+    #[must_use]
+    pub fn outside(&self, arc: usize) -> Option<LinkAddr> {
+        let found = self.outside.binary_search_by_key(&arc, |&(arc, _)| arc as usize).ok()?;
+        Some(self.outside[found].1)
     }
 
     /// The ways of computed jumps from `via`.
@@ -167,7 +178,7 @@ impl Flow {
     }
 
     fn arc(&mut self, from: Node, to: Node, kind: ArcKind) {
-        self.arcs.push(Arc { from, to, kind, outside: None });
+        self.arcs.push(Arc { from, to, kind });
     }
 
     fn call(&mut self, cfg: &Cfg, block: BlockId, comeback: Comeback) {

@@ -1,8 +1,9 @@
 //! Reads and writes `.rprof`: a header page, a description, slots. See `docs/profile-format.md`.
 
+use crate::columns::{self, Code, CodeWriter};
 use crate::error::{Damage, ProfileError};
-use crate::model::{Module, Profile};
-use crate::{columns, flow, header, proto, slots};
+use crate::model::{Function, Module, Profile};
+use crate::{flow, header, proto, slots};
 use prost::Message as _;
 use relive_abi::rprof::{FileHeader, MAGIC, VERSION};
 use relive_abi::{PAGE, hash, page_up};
@@ -26,24 +27,32 @@ const SPARE_COUNTERS: u64 = 1024;
 /// `Code`. Where the module was and how often it ran does not matter.
 #[must_use]
 pub fn checksum(module: &Module) -> u64 {
-    hash::of(&columns::encode_code(module))
+    Code::of(module).checksum()
 }
 
 /// The description of one module: what stands between header and slots of a profile.
 #[must_use]
 pub fn describe(module: &Module) -> Vec<u8> {
-    describe_all([(module, columns::encode_code(module))])
+    describe_all([(module, Code::of(module))])
 }
 
-fn describe_all<'m>(modules: impl IntoIterator<Item = (&'m Module, Vec<u8>)>) -> Vec<u8> {
-    let description = proto::Description {
-        modules: modules
-            .into_iter()
-            .map(|(module, code)| columns::encode(module, code).encode_to_vec())
-            .collect(),
-        producer: concat!("relive ", env!("CARGO_PKG_VERSION")).to_string(),
-    };
-    compress(&description.encode_to_vec())
+/// A [`proto::Description`], put together without holding any part of it twice.
+fn describe_all<'m>(modules: impl IntoIterator<Item = (&'m Module, Code)>) -> Vec<u8> {
+    let mut description = Vec::new();
+    for (module, code) in modules {
+        let code_head = columns::field_head(1, code.len());
+        let counts = columns::encode(module).encode_to_vec();
+        let len = code_head.len() + code.len() + counts.len();
+        description.reserve_exact(len);
+        description.extend(columns::field_head(1, len));
+        description.extend(code_head);
+        code.write(&mut description);
+        description.extend(counts);
+    }
+    let producer = concat!("relive ", env!("CARGO_PKG_VERSION")).to_string();
+    let rest = proto::Description { modules: Vec::new(), producer };
+    description.extend(rest.encode_to_vec());
+    compress(&description)
 }
 
 fn compress(bytes: &[u8]) -> Vec<u8> {
@@ -56,19 +65,40 @@ fn compress(bytes: &[u8]) -> Vec<u8> {
 /// [`Module::checksum`] need not be set; [`Module::build_id`] must not be empty.
 #[must_use]
 pub fn file_image(module: &Module) -> Vec<u8> {
-    write_modules(std::slice::from_ref(module))
+    write_modules([(module, Code::of(module))])
+}
+
+/// The same for a module whose functions come one by one and need not be held.
+#[derive(Default)]
+pub struct ImageWriter(CodeWriter);
+
+impl ImageWriter {
+    /// Adds a function.
+    pub fn add(&mut self, function: &Function) {
+        self.0.add(function);
+    }
+
+    /// The image of `module`, whose functions are those that were added, and whose texts are theirs.
+    #[must_use]
+    pub fn finish(self, module: &Module) -> Vec<u8> {
+        debug_assert!(module.functions.is_empty(), "added one by one");
+        write_modules([(module, self.0.finish(module))])
+    }
 }
 
 /// The bytes of a profile. Runs of the program can add to it if it has one module and that has counters.
 #[must_use]
 pub fn write(profile: &Profile) -> Vec<u8> {
-    write_modules(&profile.modules)
+    write_modules(profile.modules.iter().map(|module| (module, Code::of(module))))
 }
 
-fn write_modules(modules: &[Module]) -> Vec<u8> {
-    let codes: Vec<Vec<u8>> = modules.iter().map(columns::encode_code).collect();
-    let checksums: Vec<u64> = codes.iter().map(|code| hash::of(code)).collect();
-    let description = describe_all(modules.iter().zip(codes));
+fn write_modules<'m>(modules: impl IntoIterator<Item = (&'m Module, Code)>) -> Vec<u8> {
+    let modules: Vec<_> = modules.into_iter().collect();
+    let only = match &*modules {
+        [(module, code)] => Some((*module, code.checksum())),
+        _ => None,
+    };
+    let description = describe_all(modules);
     let mut header = FileHeader {
         magic: MAGIC,
         version: VERSION,
@@ -83,9 +113,9 @@ fn write_modules(modules: &[Module]) -> Vec<u8> {
         build_id: [0; 32],
     };
     let end = PAGE + description.len() as u64;
-    if let ([module], [checksum]) = (modules, &*checksums) {
+    if let Some((module, checksum)) = only {
         let len = module.build_id.len().min(header.build_id.len());
-        header.checksum = *checksum;
+        header.checksum = checksum;
         header.slot = module.layout;
         header.build_id_len = len as u32;
         header.build_id[..len].copy_from_slice(&module.build_id[..len]);

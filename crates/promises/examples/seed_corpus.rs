@@ -1,13 +1,27 @@
-//! Writes what the fuzzers start from: `cargo run -p relive-promises --example seed_corpus -- DIR`.
+//! Writes what the fuzzers start from: `cargo run -p relive-promises --example seed_corpus -- DIR [PROFILE...]`.
 //!
-//! Files go to `DIR/elf_facts` and `DIR/decode_cfg`.
+//! Files go to `DIR/elf_facts`, `DIR/decode_cfg` and `DIR/profile`; with profiles, those alone.
 
-use relive_promises::seeds;
+use relive_promises::{profile, profiles, seeds};
 use std::path::Path;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
     let folder = env::args().nth(1).ok_or_else(|| io::Error::other("give the folder to write to"))?;
+    let packed = Path::new(&folder).join("profile");
+    fs::create_dir_all(&packed)?;
+    for (path, index) in env::args().skip(2).zip(0..) {
+        let file = fs::read(path)?;
+        fs::write(packed.join(format!("run-{index}-unpacked")), profile::Case::unpack(&file).encode())?;
+        fs::write(packed.join(format!("run-{index}")), file)?;
+    }
+    if env::args().len() > 2 {
+        return Ok(());
+    }
+    for (name, file) in profiles::profiles() {
+        fs::write(packed.join(format!("{name}-unpacked")), profile::Case::unpack(&file).encode())?;
+        fs::write(packed.join(name), file)?;
+    }
     let files = Path::new(&folder).join("elf_facts");
     fs::create_dir_all(&files)?;
     for (name, file) in seeds::programs() {

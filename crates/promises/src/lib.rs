@@ -8,10 +8,13 @@
 //! |---|---|
 //! | [`elf_facts::check`] | a file, as `relive inspect` gets it |
 //! | [`decode_cfg::check`] | memory, and claims about the function in it |
+//! | [`profile::check`] | a profile, as `relive report` gets it |
 
 pub mod decode_cfg;
 pub mod dice;
 pub mod elf_facts;
 pub mod mutate;
+pub mod profile;
+pub mod profiles;
 pub mod seeds;
 mod stopwatch;

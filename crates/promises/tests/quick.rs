@@ -1,7 +1,7 @@
 //! The promises on a fixed number of cases from a fixed seed. The fuzzers in `fuzz/` go on from here.
 
 use relive_promises::dice::Dice;
-use relive_promises::{decode_cfg, elf_facts, mutate, seeds};
+use relive_promises::{decode_cfg, elf_facts, mutate, profile, profiles, seeds};
 use std::panic;
 
 /// Runs one case; should it fail, says which.
@@ -53,6 +53,39 @@ fn damaged_functions() {
         let mut case = decode_cfg::Case::decode(dice.pick::<Vec<u8>>(&functions));
         damage(&mut case, &mut dice);
         run("function", seed, &case.encode(), decode_cfg::check);
+    }
+}
+
+#[test]
+fn profiles_as_they_are() {
+    for (name, file) in profiles::profiles() {
+        assert!(file.len() <= 1 << 16, "{name} has {} bytes", file.len());
+        relive_profile::file::read(&file).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let case = profile::Case::unpack(&file);
+        assert_eq!(profile::Case::decode(&case.encode()), Some(case.clone()));
+        relive_profile::file::read(&case.pack()).unwrap_or_else(|why| panic!("{name}: {why}"));
+        run(&name, 0, &file, profile::check);
+    }
+}
+
+#[test]
+fn damaged_profiles() {
+    for (name, file) in profiles::profiles() {
+        for seed in 0..60 {
+            let mut dice = Dice::new(seed);
+            let mut case = profile::Case::unpack(&file);
+            let in_slots = dice.once_in(3);
+            let part = if in_slots { &mut case.slots } else { &mut case.description };
+            for _ in 0..=dice.roll(3) {
+                let at = dice.roll(part.len());
+                part[at] = if dice.once_in(2) { dice.roll(256) as u8 } else { part[at] ^ 1 << dice.roll(8) };
+            }
+            run(&name, seed, &case.encode(), profile::check);
+            let mut damaged = file.clone();
+            let at = dice.roll(damaged.len());
+            damaged[at] ^= 1 << dice.roll(8);
+            run(&name, seed, &damaged, profile::check);
+        }
     }
 }
 

@@ -67,8 +67,8 @@ fn told(functions: &[Moved<'_>]) -> Vec<bool> {
                 uncertain.push(callee);
             }
         }
-        for arc in &flow.arcs {
-            let (Node::Block(from), Some(to)) = (arc.from, arc.outside) else { continue };
+        for &(arc, to) in &flow.outside {
+            let Node::Block(from) = flow.arcs[arc as usize].from else { continue };
             let Some(&callee) = by_entry.get(&to) else { continue };
             callees[i].push(callee as u32);
             // An address that is pushed and returned to, or the like, is that of the old code.

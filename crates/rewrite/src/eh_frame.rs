@@ -6,7 +6,8 @@
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::lsda::{Lsda, Pointer};
 use relive_image::unwind_rows::{Cfa, Row, Rule, Treatment};
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 const PCREL_SDATA4: u8 = 0x1b;
 const INDIRECT: u8 = 0x80;
@@ -20,8 +21,26 @@ pub struct Entry<'a> {
     pub treatment: Treatment,
     /// Where its exception table is.
     pub lsda: Option<LinkAddr>,
-    /// Rows from each address on.
-    pub rows: Vec<(LinkAddr, std::borrow::Cow<'a, Row>)>,
+    /// What [`program`] made of its rows.
+    pub program: &'a [u8],
+}
+
+/// The instructions that tell an unwinder of `rows`, each from an offset into the code on: the same wherever
+/// the code lies.
+#[must_use]
+pub fn program<'r>(rows: impl IntoIterator<Item = (u64, Cow<'r, Row>)>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut last = Cow::Owned(Row::at_entry());
+    let mut at = 0;
+    for (from, row) in rows {
+        if row != last {
+            advance(&mut bytes, from.wrapping_sub(at));
+            at = from;
+            change(&mut bytes, &last, &row);
+            last = row;
+        }
+    }
+    bytes
 }
 
 /// A section being written at a known address.
@@ -120,16 +139,7 @@ impl Writer {
             }
             None => uleb(&mut self.bytes, 0),
         }
-        let mut last = Row::at_entry();
-        let mut at = entry.range.start;
-        for (from, row) in &entry.rows {
-            if **row != last {
-                advance(&mut self.bytes, from.since(at));
-                at = *from;
-                change(&mut self.bytes, &last, row);
-                last.clone_from(row);
-            }
-        }
+        self.bytes.extend(entry.program);
         self.end_record(start);
     }
 
@@ -202,13 +212,13 @@ fn change(bytes: &mut Vec<u8>, from: &Row, to: &Row) {
             }
         }
     }
-    let rules: BTreeMap<u16, &Rule> = to.registers.iter().map(|(r, rule)| (*r, rule)).collect();
     for (register, rule) in &to.registers {
         if !from.registers.iter().any(|(r, old)| r == register && old == rule) {
             set(bytes, *register, rule);
         }
     }
-    for (register, _) in from.registers.iter().filter(|(r, _)| !rules.contains_key(r)) {
+    for (register, _) in from.registers.iter().filter(|(r, _)| to.registers.iter().all(|(kept, _)| kept != r))
+    {
         // Back to what the header says, which is nothing.
         if *register < 0x40 {
             bytes.push(0xc0 | *register as u8);
@@ -308,9 +318,9 @@ fn padded_sleb(bytes: &mut Vec<u8>, mut value: i64, len: usize) {
 /// What may throw, relative to the start of the code: start, end, landing pad, first action.
 pub type Throws = [(u32, u32, Option<u32>, Option<u64>)];
 
-/// The exception table of a moved function, to lie at `at`. Actions, types and type lists are those of `old`.
+/// The call sites of an exception table: the same wherever the code lies.
 #[must_use]
-pub fn exception_table(at: LinkAddr, old: &Lsda, throws: &Throws) -> Vec<u8> {
+pub fn call_sites(throws: &Throws) -> Vec<u8> {
     let mut sites = Vec::new();
     let mut merged: Vec<(u32, u32, Option<u32>, Option<u64>)> = Vec::new();
     for &throw in throws.iter().filter(|(from, to, ..)| from < to) {
@@ -325,6 +335,13 @@ pub fn exception_table(at: LinkAddr, old: &Lsda, throws: &Throws) -> Vec<u8> {
         uleb(&mut sites, u64::from(pad.unwrap_or(0)));
         uleb(&mut sites, action.map_or(0, |offset| offset + 1));
     }
+    sites
+}
+
+/// The exception table of a moved function, to lie at `at`, with what [`call_sites`] made. Actions, types and
+/// type lists are those of `old`.
+#[must_use]
+pub fn exception_table(at: LinkAddr, old: &Lsda, sites: &[u8]) -> Vec<u8> {
     let actions = action_table(old);
     let has_types = !old.types.is_empty() || !old.type_lists.is_empty();
 

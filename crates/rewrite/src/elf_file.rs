@@ -8,6 +8,7 @@ use object::elf;
 use object::pod;
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use relive_code::addr::LinkAddr;
+use std::borrow::Cow;
 
 type Header = elf::FileHeader64<LE>;
 type Segment = elf::ProgramHeader64<LE>;
@@ -43,9 +44,11 @@ pub struct NewSection {
 }
 
 /// A function symbol to be added.
-pub struct NewSymbol {
+pub struct NewSymbol<'a> {
     /// Its name.
-    pub name: String,
+    pub name: Cow<'a, str>,
+    /// What comes behind the name.
+    pub suffix: &'static str,
     /// Where it is.
     pub at: LinkAddr,
     /// How long.
@@ -114,7 +117,7 @@ impl<'d> Old<'d> {
 
 /// Everything that changes.
 #[derive(Default)]
-pub struct Changes {
+pub struct Changes<'a> {
     /// Bytes to write over old ones, by address.
     pub patches: Vec<(LinkAddr, Vec<u8>)>,
     /// New segments by address; the program headers go to the start of one of them.
@@ -124,7 +127,7 @@ pub struct Changes {
     /// New sections.
     pub sections: Vec<NewSection>,
     /// New symbols; all are in the section with this index among the new ones.
-    pub symbols: Vec<NewSymbol>,
+    pub symbols: Vec<NewSymbol<'a>>,
     /// Which.
     pub symbols_in: usize,
     /// The entry, if it changes.
@@ -139,23 +142,27 @@ const REPLACED: &[(&str, &str)] =
 
 /// Writes the new file.
 #[must_use]
-pub fn write(old: &Old<'_>, changes: &Changes) -> Vec<u8> {
-    let mut out = old.bytes.to_vec();
+pub fn write(old: &Old<'_>, mut changes: Changes<'_>) -> Vec<u8> {
+    let end = changes
+        .segments
+        .iter()
+        .filter(|new| !new.bytes.is_empty())
+        .map(|new| (new.at.0 - old.base) as usize + new.bytes.len());
+    // Symbols and section headers come behind: about as many as there were.
+    let mut out = Vec::with_capacity(end.max().unwrap_or(0) + old.bytes.len() / 4);
+    out.extend(old.bytes);
     for (at, bytes) in &changes.patches {
         if let Some(place) = old.offset(*at) {
             out[place..place + bytes.len()].copy_from_slice(bytes);
         }
     }
     let mut header = *old.header;
-    let segments = program_headers(old, changes);
-    for new in &changes.segments {
-        if new.bytes.is_empty() {
-            continue;
-        }
+    let segments = program_headers(old, &changes);
+    for new in changes.segments.iter_mut().filter(|new| !new.bytes.is_empty()) {
         let place = (new.at.0 - old.base) as usize;
         out.resize(out.len().max(place), 0);
         debug_assert!(out.len() == place, "segments are written in order");
-        out.extend(&new.bytes);
+        out.extend(std::mem::take(&mut new.bytes));
     }
     let headers_at = changes.segments[changes.headers_in].at.0 - old.base;
     let bytes = pod::bytes_of_slice(&segments);
@@ -165,12 +172,12 @@ pub fn write(old: &Old<'_>, changes: &Changes) -> Vec<u8> {
     if let Some(entry) = changes.entry {
         header.e_entry.set(LE, entry.0);
     }
-    sections(old, changes, &mut header, &mut out);
+    sections(old, &changes, &mut header, &mut out);
     out[..size_of::<Header>()].copy_from_slice(pod::bytes_of(&header));
     out
 }
 
-fn program_headers(old: &Old<'_>, changes: &Changes) -> Vec<Segment> {
+fn program_headers(old: &Old<'_>, changes: &Changes<'_>) -> Vec<Segment> {
     let mut segments = Vec::new();
     let headers = &changes.segments[changes.headers_in];
     let mut has_search_table = false;
@@ -249,7 +256,7 @@ fn load(old: &Old<'_>, new: &NewSegment) -> Segment {
     segment
 }
 
-fn sections(old: &Old<'_>, changes: &Changes, header: &mut Header, out: &mut Vec<u8>) {
+fn sections(old: &Old<'_>, changes: &Changes<'_>, header: &mut Header, out: &mut Vec<u8>) {
     let names_at = usize::from(header.e_shstrndx.get(LE).0);
     let old_names: &[u8] =
         old.sections.get(names_at).and_then(|s| s.data(LE, old.bytes).ok()).unwrap_or_default();
@@ -321,7 +328,7 @@ fn sections(old: &Old<'_>, changes: &Changes, header: &mut Header, out: &mut Vec
 /// Adds symbols to the old table, or makes one. Local symbols come first, as they must.
 fn symbols(
     old: &Old<'_>,
-    changes: &Changes,
+    changes: &Changes<'_>,
     section: u16,
     sections: &mut Vec<Section>,
     name: &mut impl FnMut(&str) -> u32,
@@ -349,6 +356,7 @@ fn symbols(
         let mut symbol = null_symbol();
         symbol.st_name.set(LE, strings.len() as u32);
         strings.extend(new.name.as_bytes());
+        strings.extend(new.suffix.as_bytes());
         strings.push(0);
         symbol.st_info = elf::SymbolInfo(elf::STT_FUNC.0); // local
         symbol.st_shndx.set(LE, elf::SymbolSection(section));

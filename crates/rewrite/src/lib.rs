@@ -11,6 +11,7 @@ pub mod detour;
 pub mod eh_frame;
 pub mod elf_file;
 pub mod emit;
+mod flat;
 pub mod frames;
 pub mod module;
 pub mod needs;

@@ -1,10 +1,11 @@
 //! Rewrites a whole module: which functions move, where everything goes, and the new file.
 
-use crate::assembler::{Dest, Fix, Routine};
 use crate::callers::{Moved, told_by_callers};
 use crate::eh_frame::{self, Entry, Writer};
 use crate::elf_file::{self, Changes, NewSection, NewSegment, NewSymbol, Old};
-use crate::emit::{Chunk, Job, convention, emit};
+use crate::emit::{Job, convention, emit};
+use crate::flat::{Flat, Map, Unwound, collect, flatten};
+use crate::frames::Frames;
 use crate::needs::Needs;
 use crate::promote::{Promotions, journeys, lines, promote};
 use crate::redirect::{Addends, Redirect, Redirects};
@@ -23,8 +24,9 @@ use relive_code::cfg::{BlockId, End};
 use relive_code::liveness::Liveness;
 use relive_image::elf::Kind;
 use relive_image::image::Image;
-use relive_image::program::{Function, FunctionId, Program};
-use relive_image::unwind_rows::{Cfa, Row};
+use relive_image::program::{FunctionId, Program};
+use relive_image::unwind_rows::Row;
+use relive_image::watch::Watch;
 use relive_probe::describe::{Fate, Measured};
 use relive_probe::frequency::Frequencies;
 use relive_probe::graph::Flow;
@@ -63,6 +65,8 @@ pub struct Options<'a> {
     pub name: &'a str,
     /// The linked runtime.
     pub runtime: &'a [u8],
+    /// Told how far it is.
+    pub watch: &'a Watch,
 }
 
 /// What is known before anything is written: enough to describe every counter.
@@ -160,11 +164,13 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let steady = Steady::new(image, program, &kernel);
         let addends = Addends::new(image);
         let needs = Needs::new(image, program);
+        options.watch.begin(program.functions.len());
         let mut decided: Vec<Result<Ready, Left>> = program
             .functions
             .par_iter()
             .enumerate()
             .map(|(i, function)| {
+                options.watch.step();
                 if !(options.wanted)(FunctionId(i as u32)) {
                     return Err(Left::NotWanted);
                 }
@@ -191,7 +197,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         decided.par_iter_mut().enumerate().for_each(|(i, ready)| {
             let Ok(Ready { promotions, measured, .. }) = ready else { return };
             (measured.plan, *promotions) =
-                placed(image, &program.functions[i], &measured.flow, &needs, options, told[i]);
+                placed(image, program, FunctionId(i as u32), &measured.flow, &needs, options, told[i]);
         });
         let outline = number(image, program, options, &mut decided);
         let mut movables = Vec::new();
@@ -219,7 +225,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
     /// # Errors
     /// Why it cannot be written.
     pub fn finish(&self, profile: &[u8]) -> Result<Rewritten, Refusal> {
-        let chunks = self.emit();
+        let flats = self.emit();
         let runtime = Runtime::parse(self.options.runtime).map_err(|e| Refusal::Runtime(e.to_string()))?;
         let runtime_facts =
             Image::parse(runtime.bytes(), None).map_err(|e| Refusal::Runtime(e.to_string()))?;
@@ -227,11 +233,11 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         // Code, then the runtime, then tables, then the counters.
         let code_at = self.old.free;
         let mut at = code_at;
-        let mut places = Vec::with_capacity(chunks.len());
-        for (_, chunk) in &chunks {
-            at = LinkAddr(at.0.next_multiple_of(u64::from(chunk.code.align)));
+        let mut places = Vec::with_capacity(flats.len());
+        for flat in &flats {
+            at = LinkAddr(at.0.next_multiple_of(u64::from(flat.align)));
             places.push(at);
-            at = at.offset(chunk.code.bytes.len() as u64);
+            at = at.offset(flat.bytes.len() as u64);
         }
         let code_len = at.since(code_at);
         let runtime_at = LinkAddr(page_up(at.0));
@@ -247,14 +253,15 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let profile_at = tables_at.offset(tables.len() as u64);
         tables.extend(profile);
         tables.resize(tables.len().next_multiple_of(8), 0);
-        let copies = self.jump_tables(&chunks, &places, &mut tables, tables_at);
+        let cases = cases(&flats, &places);
+        let copies = self.jump_tables(&cases, &mut tables, tables_at);
         let lsda_at = tables_at.offset(tables.len() as u64);
-        let lsdas = self.exception_tables(&chunks, &places, &mut tables, tables_at);
+        let lsdas = exception_tables(&flats, &mut tables, tables_at);
         let lsda_len = tables_at.0 + tables.len() as u64 - lsda_at.0;
         tables.resize(tables.len().next_multiple_of(8), 0);
         let frame_at = tables_at.offset(tables.len() as u64);
         let (frame, index) =
-            self.unwind_section(frame_at, &chunks, &places, &lsdas, &runtime_facts, runtime_at);
+            self.unwind_section(frame_at, &flats, &places, &lsdas, &runtime_facts, runtime_at);
         tables.extend(&frame);
         tables.resize(tables.len().next_multiple_of(8), 0);
         let search_at = tables_at.offset(tables.len() as u64);
@@ -272,23 +279,22 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             let at = runtime.symbol(name).ok_or_else(|| Refusal::Runtime(format!("no {name}")))?;
             Ok(runtime_at.offset(at.0))
         };
-        let map = Map {
-            entries: collect(&chunks, &places, |c| &c.entries),
-            blocks: collect(&chunks, &places, |c| &c.blocks),
-            area,
-            enter: symbol("relive_enter")?,
-            call: symbol("relive_call")?,
-        };
+        let patches = self.patches(&cases, &flats, &places);
+        drop(cases);
+        let symbols = self.symbols(&flats, &places);
+        let ways = flats.iter().fold([0; 3], |mut sum, flat| {
+            sum.iter_mut().zip(flat.ways).for_each(|(a, b)| *a += b);
+            sum
+        });
+        let map = Map::new(&flats, &places, area, [symbol("relive_enter")?, symbol("relive_call")?]);
         let mut code = vec![0xcc; code_len as usize];
-        for ((i, chunk), &place) in chunks.iter().zip(&places) {
-            let bytes = &mut code[place.since(code_at) as usize..][..chunk.code.bytes.len()];
-            bytes.copy_from_slice(&chunk.code.bytes);
-            for fix in &chunk.code.fixes {
-                map.fix(bytes, fix, place, |table| copies[&(*i, table)]);
-            }
+        // Each goes once it is written.
+        for (flat, &place) in flats.into_iter().zip(&places) {
+            let bytes = &mut code[place.since(code_at) as usize..][..flat.bytes.len()];
+            flat.write(bytes, place, &map, |table| copies[&(flat.function, table)]);
         }
 
-        let mut changes = Changes { patches: self.patches(&chunks, &places), ..Changes::default() };
+        let mut changes = Changes { patches, symbols, ..Changes::default() };
         let parameters_at = symbol("relive_parameters")?;
         let is_library = self.image.elf.kind == Kind::SharedObject;
         let start = if is_library { symbol("relive_init")? } else { symbol("relive_start")? };
@@ -353,56 +359,54 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                 _ => new_section(".relive.runtime.rodata", at, len),
             });
         }
-        changes.symbols = self.symbols(&chunks, &places);
-        let ways = chunks.iter().fold([0; 3], |mut sum, (_, chunk)| {
-            sum.iter_mut().zip(chunk.ways).for_each(|(a, b)| *a += b);
-            sum
-        });
-        Ok(Rewritten { bytes: elf_file::write(&self.old, &changes), code_bytes: code_len, ways })
+        Ok(Rewritten { bytes: elf_file::write(&self.old, changes), code_bytes: code_len, ways })
     }
 
     /// All new code, by old address.
-    fn emit(&self) -> Vec<(usize, Chunk)> {
-        let mut chunks: Vec<(usize, Chunk)> = self
+    fn emit(&self) -> Vec<Flat> {
+        let needs = &self.needs;
+        self.options.watch.begin(self.outline.fates.len());
+        let mut flats: Vec<Flat> = self
             .outline
             .fates
             .par_iter()
             .enumerate()
-            .flat_map_iter(|(i, fate)| {
-                let chunks = match (fate, &self.movables[i]) {
-                    (Fate::Measured(measured), Some((movable, redirects, promotions))) => emit(
-                        &self.image.elf,
-                        &Job {
-                            cfg: &self.program.functions[i].cfg,
-                            flow: &measured.flow,
-                            plan: &measured.plan,
-                            promotions,
-                            first_counter: measured.first_counter,
-                            sites: &measured.sites,
-                            redirects,
-                            needs: &self.needs,
-                            layout: self.outline.layout,
-                            frames: &movable.frames,
-                        },
-                    ),
-                    _ => Vec::new(),
-                };
-                chunks.into_iter().map(move |chunk| (i, chunk))
+            .flat_map_iter(|(i, fate)| match (fate, &self.movables[i]) {
+                (Fate::Measured(measured), Some((_, redirects, promotions))) => {
+                    let cfg = &self.program.functions[i].cfg;
+                    // They were read before to see whether they can be, but all of them take too much memory.
+                    let frames = Frames::read(&self.image.elf, &self.image.unwind, &cfg.pieces);
+                    let frames = frames.unwrap_or_default();
+                    let job = Job {
+                        cfg,
+                        flow: &measured.flow,
+                        plan: &measured.plan,
+                        promotions,
+                        first_counter: measured.first_counter,
+                        sites: &measured.sites,
+                        redirects,
+                        needs,
+                        layout: self.outline.layout,
+                        summaries: needs.summaries(FunctionId(i as u32)),
+                        frames: &frames,
+                    };
+                    self.options.watch.step();
+                    flatten(i, emit(&self.image.elf, &job), &frames)
+                }
+                _ => Vec::new(),
             })
             .collect();
-        chunks.par_sort_by_key(|(_, chunk)| chunk.piece.start);
-        chunks
+        flats.par_sort_by_key(|flat| flat.old);
+        flats
     }
 
     /// Copies of jump tables, by function and number.
     fn jump_tables(
         &self,
-        chunks: &[(usize, Chunk)],
-        places: &[LinkAddr],
+        cases: &Cases,
         tables: &mut Vec<u8>,
         tables_at: LinkAddr,
     ) -> HashMap<(usize, u32), LinkAddr> {
-        let cases = self.cases(chunks, places);
         let mut copies = HashMap::new();
         for (i, movable) in self.movables.iter().enumerate() {
             let Some((_, redirects, _)) = movable else { continue };
@@ -418,20 +422,6 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             }
         }
         copies
-    }
-
-    /// Where the cases of redirected tables are now, by function, table and old place.
-    fn cases(
-        &self,
-        chunks: &[(usize, Chunk)],
-        places: &[LinkAddr],
-    ) -> HashMap<(usize, u32, LinkAddr), LinkAddr> {
-        let all = chunks.iter().zip(places);
-        all.flat_map(|((i, chunk), &place)| {
-            let cases = chunk.cases.iter();
-            cases.map(move |&(table, old, new)| ((*i, table, old), place.offset(u64::from(new))))
-        })
-        .collect()
     }
 
     /// The old code, from the first byte to the last; nothing if some of it cannot be read.
@@ -450,82 +440,54 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             || self.image.dynamic_symbols.iter().any(|s| s.kind == SymbolKind::Resolver)
     }
 
-    fn exception_tables(
-        &self,
-        chunks: &[(usize, Chunk)],
-        places: &[LinkAddr],
-        tables: &mut Vec<u8>,
-        tables_at: LinkAddr,
-    ) -> Vec<Option<LinkAddr>> {
-        let mut at_all = Vec::with_capacity(chunks.len());
-        for ((i, chunk), _) in chunks.iter().zip(places) {
-            let frames = &self.movables[*i].as_ref().expect("moved").0.frames;
-            let old = frames.frame_at(chunk.blocks[0].0).and_then(|(_, _, lsda)| lsda.as_ref());
-            at_all.push(old.map(|old| {
-                tables.resize(tables.len().next_multiple_of(4), 0);
-                let at = tables_at.offset(tables.len() as u64);
-                tables.extend(eh_frame::exception_table(at, old, &chunk.throws));
-                at
-            }));
-        }
-        at_all
-    }
-
     /// The complete unwind section: old code as it was, new code, and the runtime.
     #[allow(clippy::type_complexity)]
     fn unwind_section(
         &self,
         at: LinkAddr,
-        chunks: &[(usize, Chunk)],
+        flats: &[Flat],
         places: &[LinkAddr],
         lsdas: &[Option<LinkAddr>],
         runtime: &Image<'_>,
         runtime_at: LinkAddr,
     ) -> (Vec<u8>, Vec<(LinkAddr, LinkAddr)>) {
         let mut writer = Writer::new(at);
+        let program = |start: LinkAddr, rows: Vec<(AddrRange, Row)>| {
+            let rows = rows.into_iter().map(|(range, row)| (range.start.since(start), Cow::Owned(row)));
+            eh_frame::program(rows)
+        };
         let unwind = &self.image.unwind;
         let old: Vec<_> = unwind
             .frames
             .par_iter()
             .map(|frame| {
-                unwind.rows(frame).map(|(treatment, rows)| (frame.range, treatment, frame.lsda, rows))
+                let (treatment, rows) = unwind.rows(frame).ok()?;
+                Some((frame.range, treatment, frame.lsda, program(frame.range.start, rows)))
             })
             .collect();
-        for (range, treatment, lsda, rows) in old.into_iter().flatten() {
-            let rows = rows.into_iter().map(|(range, row)| (range.start, Cow::Owned(row))).collect();
-            writer.entry(&Entry { range, treatment, lsda, rows });
+        for (range, treatment, lsda, program) in old.into_iter().flatten() {
+            writer.entry(&Entry { range, treatment, lsda, program: &program });
         }
-        for (((i, chunk), &place), &lsda) in chunks.iter().zip(places).zip(lsdas) {
-            let frames = &self.movables[*i].as_ref().expect("moved").0.frames;
-            let Some((_, treatment, _)) = frames.frame_at(chunk.blocks[0].0) else { continue };
-            let entry_row = Row::at_entry();
-            let rows = chunk
-                .unwind
-                .iter()
-                .map(|&(offset, row, depth)| {
-                    let row = row.map_or(&entry_row, |i| &frames.rows[i].1);
-                    (place.offset(u64::from(offset)), deeper(row, depth))
-                })
-                .collect();
-            let range = AddrRange::sized(place, chunk.code.bytes.len() as u64);
-            writer.entry(&Entry { range, treatment: *treatment, lsda, rows });
+        for ((flat, &place), &lsda) in flats.iter().zip(places).zip(lsdas) {
+            let Some(Unwound { treatment, program, .. }) = &flat.unwound else { continue };
+            let range = AddrRange::sized(place, flat.bytes.len() as u64);
+            writer.entry(&Entry { range, treatment: *treatment, lsda, program });
         }
         for frame in &runtime.unwind.frames {
             let Ok((treatment, rows)) = runtime.unwind.rows(frame) else { continue };
             let moved = |at: LinkAddr| runtime_at.offset(at.0);
-            let rows = rows.into_iter().map(|(range, row)| (moved(range.start), Cow::Owned(row))).collect();
             let range = AddrRange::new(moved(frame.range.start), moved(frame.range.end));
-            writer.entry(&Entry { range, treatment, lsda: None, rows });
+            let program = program(frame.range.start, rows);
+            writer.entry(&Entry { range, treatment, lsda: None, program: &program });
         }
         writer.finish()
     }
 
     /// Jumps from old code to new, and traps.
-    fn patches(&self, chunks: &[(usize, Chunk)], places: &[LinkAddr]) -> Vec<(LinkAddr, Vec<u8>)> {
-        let mut lead: HashMap<LinkAddr, LinkAddr> = collect(chunks, places, |c| &c.labels);
-        lead.extend(collect(chunks, places, |c| &c.gates));
+    fn patches(&self, cases: &Cases, flats: &[Flat], places: &[LinkAddr]) -> Vec<(LinkAddr, Vec<u8>)> {
+        let mut lead: HashMap<LinkAddr, LinkAddr> = collect(flats, places, |flat| &flat.labels).collect();
+        lead.extend(collect(flats, places, |flat| &flat.gates));
         let mut patches = Vec::new();
-        let cases = self.cases(chunks, places);
         for (i, movable) in self.movables.iter().enumerate() {
             let tables = movable.iter().flat_map(|(_, redirects, _)| redirects.tables.iter().enumerate());
             for (number, table) in tables {
@@ -553,24 +515,20 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         patches
     }
 
-    fn symbols(&self, chunks: &[(usize, Chunk)], places: &[LinkAddr]) -> Vec<NewSymbol> {
-        let mut symbols = Vec::with_capacity(chunks.len());
-        for ((i, chunk), &at) in chunks.iter().zip(places) {
-            let function = &self.program.functions[*i];
+    fn symbols(&self, flats: &[Flat], places: &[LinkAddr]) -> Vec<NewSymbol<'a>> {
+        let mut symbols = Vec::with_capacity(2 * flats.len());
+        for (flat, &at) in flats.iter().zip(places) {
+            let function = &self.program.functions[flat.function];
             let name = function.name();
-            let entry = chunk.entries.iter().find(|(old, _)| *old == function.entry).map(|&(_, new)| new);
-            let len = chunk.code.bytes.len() as u64;
+            let entry = flat.entries.iter().find(|(old, _)| *old == function.entry).map(|&(_, new)| new);
+            let len = flat.bytes.len() as u64;
             // A function begins where every call comes by: behind its gate.
             match entry.map(u64::from) {
                 Some(entry) => {
-                    symbols.push(NewSymbol { name: format!("{name}.gate"), at, len: entry });
-                    symbols.push(NewSymbol {
-                        name: name.into_owned(),
-                        at: at.offset(entry),
-                        len: len - entry,
-                    });
+                    symbols.push(NewSymbol { name: name.clone(), suffix: ".gate", at, len: entry });
+                    symbols.push(NewSymbol { name, suffix: "", at: at.offset(entry), len: len - entry });
                 }
-                None => symbols.push(NewSymbol { name: format!("{name}.cold"), at, len }),
+                None => symbols.push(NewSymbol { name, suffix: ".cold", at, len }),
             }
         }
         symbols
@@ -580,12 +538,14 @@ impl<'a, 'd> Rewriter<'a, 'd> {
 /// Where the counters of a function go, and which of them are kept in registers.
 fn placed(
     image: &Image<'_>,
-    function: &Function<'_>,
+    program: &Program<'_>,
+    id: FunctionId,
     flow: &Flow,
     needs: &Needs<'_, '_>,
     options: &Options<'_>,
     told: Option<f64>,
 ) -> (Plan, Promotions) {
+    let function = program.function(id);
     let cfg = &function.cfg;
     let tight = Tight::find(cfg, &image.elf, flow);
     if options.mode == Mode::Functions {
@@ -600,11 +560,35 @@ fn placed(
     if tight.is_empty() {
         return (plan(&HashMap::new()), Promotions::default());
     }
-    let callees = |at| needs.of(at);
-    let liveness = Liveness::with_callees(cfg, &image.elf, &convention(needs, cfg), &callees);
+    let (callees, summaries) = (|at| needs.of(at), needs.summaries(id));
+    let liveness = Liveness::with_summaries(cfg, &image.elf, &convention(needs, cfg), &callees, summaries);
     let plan = plan(&journeys(&tight, flow, &often, &liveness));
     let promotions = promote(cfg, &tight, flow, &plan, &often, &liveness);
     (plan, promotions)
+}
+
+/// Where cases of redirected tables are now, by function, table and old place.
+type Cases = HashMap<(usize, u32, LinkAddr), LinkAddr>;
+
+fn cases(flats: &[Flat], places: &[LinkAddr]) -> Cases {
+    let all = flats.iter().zip(places);
+    all.flat_map(|(flat, &place)| {
+        let cases = flat.cases.iter();
+        cases.map(move |&(table, old, new)| ((flat.function, table, old), place.offset(u64::from(new))))
+    })
+    .collect()
+}
+
+/// Writes the exception tables of new code; where each chunk's is.
+fn exception_tables(flats: &[Flat], tables: &mut Vec<u8>, tables_at: LinkAddr) -> Vec<Option<LinkAddr>> {
+    let throws = |flat: &Flat| {
+        let (old, sites) = &**flat.unwound.as_ref()?.throws.as_ref()?;
+        tables.resize(tables.len().next_multiple_of(4), 0);
+        let at = tables_at.offset(tables.len() as u64);
+        tables.extend(eh_frame::exception_table(at, old, sites));
+        Some(at)
+    };
+    flats.iter().map(throws).collect()
 }
 
 /// Numbers counters and call sites.
@@ -648,54 +632,6 @@ fn number(
         layout.modules = 64;
     }
     Outline { fates: Vec::new(), layout, sites }
-}
-
-/// Where everything came to lie.
-struct Map {
-    entries: HashMap<LinkAddr, LinkAddr>,
-    blocks: HashMap<LinkAddr, LinkAddr>,
-    area: LinkAddr,
-    enter: LinkAddr,
-    call: LinkAddr,
-}
-
-impl Map {
-    fn fix(&self, bytes: &mut [u8], fix: &Fix, place: LinkAddr, table: impl Fn(u32) -> LinkAddr) {
-        let to = match fix.to {
-            Dest::Entry(at) => self.entries.get(&at).copied().unwrap_or(at),
-            Dest::Block(at) => self.blocks[&at],
-            Dest::Fixed(at) => at,
-            Dest::Area(offset) => self.area.offset(offset),
-            Dest::Runtime(Routine::Enter) => self.enter,
-            Dest::Runtime(Routine::Call) => self.call,
-            Dest::Table(number) => table(number),
-            Dest::Label(_) => unreachable!("settled before"),
-        };
-        let distance = to.0.wrapping_sub(place.0 + u64::from(fix.from)) as u32;
-        bytes[fix.at as usize..][..4].copy_from_slice(&distance.to_le_bytes());
-    }
-}
-
-fn collect(
-    chunks: &[(usize, Chunk)],
-    places: &[LinkAddr],
-    what: impl Fn(&Chunk) -> &Vec<(LinkAddr, u32)>,
-) -> HashMap<LinkAddr, LinkAddr> {
-    let all = chunks.iter().zip(places);
-    all.flat_map(|((_, chunk), &place)| {
-        what(chunk).iter().map(move |&(at, offset)| (at, place.offset(u64::from(offset))))
-    })
-    .collect()
-}
-
-/// The row where the stack is deeper by `depth` than it says.
-fn deeper(row: &Row, depth: i64) -> Cow<'_, Row> {
-    match &row.cfa {
-        Cfa::Register(7, offset) if depth != 0 => {
-            Cow::Owned(Row { cfa: Cfa::Register(7, offset + depth), ..row.clone() })
-        }
-        _ => Cow::Borrowed(row),
-    }
 }
 
 /// Traps over `range` but for what is kept.

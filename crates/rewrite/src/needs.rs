@@ -7,8 +7,8 @@
 use rayon::prelude::*;
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::{Cfg, EdgeKind, End, Target};
-use relive_code::isa::{EffectsReader, Gpr, RegSet};
-use relive_code::liveness::{Convention, Liveness};
+use relive_code::isa::{Gpr, RegSet};
+use relive_code::liveness::{Convention, Liveness, Summaries};
 use relive_image::image::Image;
 use relive_image::program::{FunctionId, Program};
 use std::collections::HashMap;
@@ -20,6 +20,8 @@ pub struct Needs<'a, 'd> {
     changes: HashMap<LinkAddr, RegSet>,
     /// Scratch registers somebody keeps a value in across a call of the function.
     relied_on: HashMap<LinkAddr, RegSet>,
+    /// By function.
+    summaries: Vec<Summaries>,
 }
 
 /// What any function may change, by convention, but for where it leaves results.
@@ -32,7 +34,8 @@ impl<'a, 'd> Needs<'a, 'd> {
     #[must_use]
     pub fn new(image: &'a Image<'d>, program: &Program<'d>) -> Self {
         let (reads, changes, relied_on) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let mut this = Self { image, reads, changes, relied_on };
+        let summaries = program.functions.par_iter().map(|f| Summaries::new(&f.cfg, &image.elf)).collect();
+        let mut this = Self { image, reads, changes, relied_on, summaries };
         // Whoever calls a function with a static chain, or one of variable arguments, sets `r10` or `al` right
         // there; nobody hands them on.
         let arguments = Convention::system_v().read_by_call & !RegSet::gpr(Gpr::R10);
@@ -65,13 +68,14 @@ impl<'a, 'd> Needs<'a, 'd> {
                 let function = program.function(id);
                 if std::mem::take(&mut stale[id.index()])
                     && function.cfg.is_understood()
-                    && this.ask(&function.cfg, &convention)
+                    && this.ask(id, &function.cfg, &convention)
                 {
                     callers.get(&id).into_iter().flatten().for_each(|caller| stale[caller.index()] = true);
                 }
             }
         }
-        let all = program.functions.par_iter().flat_map_iter(|function| this.reliance(&function.cfg));
+        let all = program.functions.par_iter().zip(&this.summaries);
+        let all = all.flat_map_iter(|(function, summaries)| this.reliance(&function.cfg, summaries));
         let all: Vec<(LinkAddr, RegSet)> = all.collect();
         for (callee, registers) in all {
             *this.relied_on.entry(callee).or_insert(RegSet::EMPTY) |= registers;
@@ -80,14 +84,14 @@ impl<'a, 'd> Needs<'a, 'd> {
     }
 
     /// Whom the function calls, with the scratch registers it keeps values in meanwhile.
-    fn reliance(&self, cfg: &Cfg) -> Vec<(LinkAddr, RegSet)> {
+    fn reliance(&self, cfg: &Cfg, summaries: &Summaries) -> Vec<(LinkAddr, RegSet)> {
         let convention = Convention {
             read_by_call: Convention::system_v().read_by_call,
-            live_at_return: Convention::cautious().live_at_return & !self.changes_of(cfg),
+            live_at_return: Convention::cautious().live_at_return & !self.changes_of(cfg, summaries),
             ..Convention::cautious()
         };
         let callees = |at| self.of(at);
-        let liveness = Liveness::with_callees(cfg, &self.image.elf, &convention, &callees);
+        let liveness = Liveness::with_summaries(cfg, &self.image.elf, &convention, &callees, summaries);
         let kept = |live: RegSet| if cfg.is_understood() { live & scratch() } else { scratch() };
         let mut found = Vec::new();
         for (id, block) in cfg.numbered_blocks() {
@@ -115,11 +119,12 @@ impl<'a, 'd> Needs<'a, 'd> {
     }
 
     /// Asks one function; whether it said more than before.
-    fn ask(&mut self, cfg: &Cfg, convention: &Convention) -> bool {
+    fn ask(&mut self, id: FunctionId, cfg: &Cfg, convention: &Convention) -> bool {
         let callees = |at| self.of(at);
-        let liveness = Liveness::with_callees(cfg, &self.image.elf, convention, &callees);
+        let summaries = self.summaries(id);
+        let liveness = Liveness::with_summaries(cfg, &self.image.elf, convention, &callees, summaries);
         let reads: Vec<_> = cfg.entries.iter().map(|&e| (cfg.block(e).start, liveness.live_in(e))).collect();
-        let changes = self.changes_of(cfg);
+        let changes = self.changes_of(cfg, summaries);
         let mut more = false;
         for (at, reads) in reads {
             more |= self.reads.insert(at, reads) != Some(reads);
@@ -129,17 +134,14 @@ impl<'a, 'd> Needs<'a, 'd> {
     }
 
     /// Scratch registers that callers of this code cannot rely on, whoever they are.
-    #[must_use]
-    pub fn changes_of(&self, cfg: &Cfg) -> RegSet {
-        let mut changes = RegSet::EMPTY;
-        let mut reader = EffectsReader::new();
+    fn changes_of(&self, cfg: &Cfg, summaries: &Summaries) -> RegSet {
+        let mut changes = summaries.writes();
         let callee = |at: LinkAddr| match self.changes.get(&at) {
             Some(&changes) => changes,
             None if self.image.stub_holding(at).is_some() => scratch(),
             None => RegSet::EMPTY,
         };
         for block in &cfg.blocks {
-            block.insns(&self.image.elf).for_each(|insn| changes |= reader.effects(&insn).writes);
             changes |= match block.end {
                 End::Call(to) => callee(to),
                 End::IndirectCall(_) => scratch(),
@@ -154,6 +156,12 @@ impl<'a, 'd> Needs<'a, 'd> {
             };
         }
         changes & scratch()
+    }
+
+    /// What the blocks of a function do.
+    #[must_use]
+    pub fn summaries(&self, id: FunctionId) -> &Summaries {
+        &self.summaries[id.index()]
     }
 
     /// What the code at `at` reads when it is called; `None` if the calling convention says it.

@@ -90,8 +90,6 @@ pub fn survey(image: &Image<'_>, cfg: &Cfg) -> Survey {
 
 /// A function that can be moved.
 pub struct Movable {
-    /// Its unwind tables.
-    pub frames: Frames,
     /// Jumps from its old code.
     pub detours: Vec<Detour>,
     /// Old code that is dead once it has moved.
@@ -161,7 +159,7 @@ pub fn check(
     let dead = dead_code(image, program, cfg);
     let bytes = |at| image.elf.bytes_at(at).first_chunk().copied().unwrap_or_default();
     let detours = detour::plan(&places, &dead, bytes).ok_or(Left::TooSmall)?;
-    Ok(Movable { frames, detours, dead })
+    Ok(Movable { detours, dead })
 }
 
 /// Whether the function at `at` belongs to split stacks: it finds the body of its caller behind the `ret`

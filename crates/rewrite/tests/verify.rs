@@ -4,6 +4,7 @@ use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::isa::{Decode, Flow, Syntax, fill_len};
 use relive_image::image::Image;
 use relive_image::program::{Program, analyze};
+use relive_image::watch::Watch;
 use relive_rewrite::module::{Mode, Options, Outline, Rewriter};
 use relive_rewrite::verify::{Finding, Report, verify};
 use relive_testkit::compile::compile;
@@ -88,6 +89,7 @@ impl<'d> Fixture<'d> {
             pattern: "./test.rprof",
             name: "test",
             runtime: relive_runtime::IMAGE,
+            watch: &Watch::default(),
         };
         let rewriter = Rewriter::new(&self.image, &self.program, &options).expect("it can be rewritten");
         let bytes = rewriter.finish(b"not looked at").expect("it can be written").bytes;

@@ -2,3 +2,4 @@
 
 pub mod compile;
 pub mod steps;
+pub mod terminal;

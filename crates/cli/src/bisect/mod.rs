@@ -6,13 +6,14 @@ mod search;
 
 pub(crate) use args::Args;
 
-use crate::instrument::{Subject, Wanted, beside, write_program};
+use crate::instrument::{Made, Subject, Wanted, beside, write_program};
 use crate::output::{Finding, grouped};
+use crate::progress::{Phase, Progress};
 use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result, anyhow, bail};
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options as LoadOptions};
-use relive_image::program::{FunctionId, Program, analyze};
+use relive_image::program::{FunctionId, Program, analyze_watched};
 use relive_probe::describe::Fate;
 use run::Outcome;
 use std::collections::HashSet;
@@ -28,7 +29,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let loaded = Loaded::open(&args.binary, &LoadOptions::default()).map_err(with_remedy)?;
     let named = || args.binary.display().to_string();
     let image = loaded.image().map_err(with_remedy).with_context(named)?;
-    let program = analyze(&image);
+    let progress = Progress::start(&[("analyse", 1)]);
+    let program = analyze_watched(&image, progress.watch());
+    drop(progress);
     let wanted = Wanted::new(&program, &args.only, &args.except)?;
     let lines = Lines::new(&loaded);
     let subject = Subject {
@@ -63,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let native = trial.native()?;
     eprintln!("native: {}", native.ending());
-    let made = subject.make(&|id| wanted.has(id), &mut |_| ())?;
+    let made = trial.make(&|id| wanted.has(id))?;
     let measured: Vec<FunctionId> = (0..)
         .map(FunctionId)
         .zip(&made.outline.fates)
@@ -115,7 +118,16 @@ struct Trial<'a, 'd> {
     command: run::Subject<'a>,
 }
 
+/// What rewriting consists of, and how long that takes in comparison.
+const REWRITING: &[Phase] = &[("plan", 15), ("describe", 13), ("rewrite", 32)];
+
 impl Trial<'_, '_> {
+    /// Rewrites the functions that are wanted.
+    fn make(&self, wanted: &(dyn Fn(FunctionId) -> bool + Sync)) -> Result<Made> {
+        let progress = Progress::start(REWRITING);
+        self.subject.make(wanted, progress.watch(), &mut |_| progress.next())
+    }
+
     /// Makes sure that the program as it is still does what it did: otherwise the difference is none of
     /// ours.
     fn still(&self, native: &Outcome) -> Result<()> {
@@ -160,7 +172,7 @@ impl Trial<'_, '_> {
     /// What differs if only `part` is rewritten.
     fn fails(&self, part: &[FunctionId], native: &Outcome) -> Result<Option<String>> {
         let wanted: HashSet<FunctionId> = part.iter().copied().collect();
-        let made = self.subject.make(&|id| wanted.contains(&id), &mut |_| ())?;
+        let made = self.make(&|id| wanted.contains(&id))?;
         self.put(&made.rewritten.bytes)?;
         self.difference(native)
     }

@@ -11,15 +11,23 @@ mod verify;
 
 use crate::args::Inspect;
 use crate::output::write_to;
+use crate::progress::{Phase, Progress};
 use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result};
 use relive_image::image::Image;
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options};
 use relive_image::names::demangle;
-use relive_image::program::{Function, Program, Statistics, analyze};
+use relive_image::program::{Function, Program, Statistics, analyze_watched};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
+
+/// What it does, and how long that takes in comparison: as for gcc's `cc1`.
+const PHASES: &[Phase] = &[("read file", 1), ("read facts", 1), ("analyse", 75), ("loops and liveness", 23)];
+
+/// The same with `--verify`.
+const VERIFIED: &[Phase] =
+    &[("read file", 1), ("read facts", 1), ("analyse", 75), ("verify", 150), ("loops and liveness", 23)];
 
 /// Everything the views print from.
 pub(crate) struct Subject<'a, 'd> {
@@ -50,9 +58,11 @@ impl Subject<'_, '_> {
 pub(crate) fn run(args: &Inspect) -> Result<()> {
     let mut timings = Vec::new();
     let mut timed = Instant::now();
+    let progress = Progress::start(if args.verify { VERIFIED } else { PHASES });
     let mut lap = |name| {
         timings.push((name, timed.elapsed()));
         timed = Instant::now();
+        progress.next();
     };
     let options = Options { find_debug_file: !args.no_debug_file, debug_roots: args.debug_root.clone() };
     let loaded = Loaded::open(&args.binary, &options).map_err(anyhow::Error::from).map_err(with_remedy)?;
@@ -63,7 +73,7 @@ pub(crate) fn run(args: &Inspect) -> Result<()> {
         .map_err(with_remedy)
         .with_context(|| args.binary.display().to_string())?;
     lap("read facts");
-    let program = analyze(&image);
+    let program = analyze_watched(&image, progress.watch());
     lap("analyse");
     let lines = Lines::new(&loaded);
     let mut subject = Subject {
@@ -75,11 +85,12 @@ pub(crate) fn run(args: &Inspect) -> Result<()> {
         timings: Vec::new(),
     };
     if args.verify {
-        verify::run(&subject)?;
+        verify::run(&subject, &progress)?;
         lap("verify");
     }
     let statistics = needs_statistics(args).then(|| Statistics::new(subject.image, &subject.program));
     lap("loops and liveness");
+    drop(progress);
     subject.timings = timings;
     write_to(args.output.as_deref(), |out| match (&args.function, statistics) {
         (Some(wanted), _) => {

@@ -2,6 +2,7 @@
 
 use super::Subject;
 use crate::output::Finding;
+use crate::progress::Progress;
 use anyhow::Result;
 use relive_code::dominators::DominatorTree;
 use relive_code::loops::LoopForest;
@@ -12,9 +13,11 @@ use relive_code::verify;
 const SMALL: usize = 2_000;
 
 /// Checks every understood function.
-pub(crate) fn run(subject: &Subject<'_, '_>) -> Result<()> {
+pub(crate) fn run(subject: &Subject<'_, '_>, progress: &Progress) -> Result<()> {
+    progress.watch().begin(subject.program.functions.len());
     let mut wrong = Vec::new();
     for function in subject.program.functions.iter().filter(|f| f.cfg.is_understood()) {
+        progress.watch().step();
         let mut check = |result: Result<(), String>| {
             if let Err(why) = result {
                 wrong.push(format!("{} at {}: {why}", subject.name(function), function.entry));
@@ -33,6 +36,7 @@ pub(crate) fn run(subject: &Subject<'_, '_>) -> Result<()> {
     if wrong.is_empty() {
         return Ok(());
     }
+    progress.clear();
     for why in wrong.iter().take(20) {
         eprintln!("relive: verify: {why}");
     }

@@ -4,6 +4,7 @@ use anyhow::{Result, anyhow};
 use relive_image::image::Image;
 use relive_image::lines::Lines;
 use relive_image::program::{FunctionId, Program};
+use relive_image::watch::Watch;
 use relive_probe::describe::{self, describe};
 use relive_probe::weights::Weights;
 use relive_profile::model as profile;
@@ -34,6 +35,7 @@ impl Subject<'_, '_> {
     pub(crate) fn make(
         &self,
         wanted: &(dyn Fn(FunctionId) -> bool + Sync),
+        watch: &Watch,
         lap: &mut dyn FnMut(&'static str),
     ) -> Result<Made> {
         let name = self.binary.file_name().unwrap_or_default().to_string_lossy();
@@ -46,6 +48,7 @@ impl Subject<'_, '_> {
             weights: self.weights,
             pattern: self.pattern,
             runtime: relive_runtime::IMAGE,
+            watch,
         };
         let refused = |refusal: Refusal| {
             let remedy = match &refusal {
@@ -59,7 +62,7 @@ impl Subject<'_, '_> {
         lap("plan");
         let path = std::fs::canonicalize(self.binary).unwrap_or_else(|_| self.binary.to_owned());
         let outline = &rewriter.outline;
-        let module = describe(&describe::Subject {
+        let file = describe(&describe::Subject {
             image: self.image,
             program: self.program,
             lines: self.lines,
@@ -72,8 +75,8 @@ impl Subject<'_, '_> {
                 Mode::Blocks => profile::Mode::Blocks,
                 Mode::Functions => profile::Mode::Functions,
             },
+            watch,
         });
-        let file = relive_profile::file::file_image(&module);
         lap("describe");
         let rewritten = rewriter.finish(&file).map_err(refused)?;
         lap("rewrite");

@@ -11,24 +11,40 @@ pub(crate) use args::{Args, CountMode, Switch};
 pub(crate) use make::{Made, Subject};
 
 use crate::output::write_to;
+use crate::progress::{Phase, Progress};
 use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result, bail};
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options as LoadOptions};
 use relive_image::names::demangle;
-use relive_image::program::{FunctionId, Program, analyze};
+use relive_image::program::{FunctionId, Program, analyze_watched};
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// What it does, and how long that takes in comparison: as for gcc's `cc1`.
+const PHASES: &[Phase] = &[
+    ("read", 1),
+    ("analyse", 25),
+    ("prepare", 1),
+    ("plan", 15),
+    ("describe", 13),
+    ("rewrite", 32),
+    ("write", 5),
+    // Only if it is asked for.
+    ("verify", 60),
+];
+
 /// Rewrites the file that was asked for.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut timings: Vec<(&'static str, Duration)> = Vec::new();
     let mut timed = Instant::now();
+    let progress = Progress::start(if args.verify { PHASES } else { &PHASES[..PHASES.len() - 1] });
     let mut lap = |name| {
         timings.push((name, timed.elapsed()));
         timed = Instant::now();
+        progress.next();
     };
     let output =
         if args.keep_name { beside::place(&args.binary, &args.output)? } else { args.output.clone() };
@@ -39,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let named = || args.binary.display().to_string();
     let image = loaded.image().map_err(with_remedy).with_context(named)?;
     lap("read");
-    let program = analyze(&image);
+    let program = analyze_watched(&image, progress.watch());
     lap("analyse");
     let wanted = Wanted::new(&program, &args.only, &args.except)?;
     let pattern = pattern(args, &output)?;
@@ -57,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         pattern: &pattern,
     };
     lap("prepare");
-    let Made { outline, rewritten } = subject.make(&|id| wanted.has(id), &mut lap)?;
+    let Made { outline, rewritten } = subject.make(&|id| wanted.has(id), progress.watch(), &mut lap)?;
     if args.keep_name {
         beside::link_others(&args.binary, &output)?;
     }
@@ -65,6 +81,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     lap("write");
     let verified = args.verify.then(|| verify::check(&subject, &outline, &output));
     lap("verify");
+    drop(progress);
+    let verified = verified.map(|report| verify::print(&report?, &output));
     let timings = if args.timings { &*timings } else { &[] };
     summary::print(args, &output, &program, &outline, &rewritten, &pattern, timings)?;
     verified.unwrap_or(Ok(()))

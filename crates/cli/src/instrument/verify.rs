@@ -4,7 +4,7 @@ use super::Subject;
 use crate::output::{Finding, grouped};
 use anyhow::{Context as _, Result};
 use relive_rewrite::module::Outline;
-use relive_rewrite::verify::verify;
+use relive_rewrite::verify::{Report, verify};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -12,11 +12,15 @@ use std::path::Path;
 const SHOWN: usize = 20;
 
 /// Checks the file at `output`.
-pub(crate) fn check(subject: &Subject<'_, '_>, outline: &Outline, output: &Path) -> Result<()> {
+pub(crate) fn check(subject: &Subject<'_, '_>, outline: &Outline, output: &Path) -> Result<Report> {
     let name = output.display();
     let bytes = std::fs::read(output).with_context(|| format!("cannot read {name} again to check it"))?;
-    let report = verify(subject.image, subject.program, outline, relive_runtime::IMAGE, &bytes)
-        .with_context(|| format!("{name} cannot be read any more: this is a bug in relive"))?;
+    verify(subject.image, subject.program, outline, relive_runtime::IMAGE, &bytes)
+        .with_context(|| format!("{name} cannot be read any more: this is a bug in relive"))
+}
+
+/// Says what was found.
+pub(crate) fn print(report: &Report, output: &Path) -> Result<()> {
     if report.findings.is_empty() {
         eprintln!(
             "verified: {} functions, {} instructions, {} counters in between",
@@ -35,6 +39,7 @@ pub(crate) fn check(subject: &Subject<'_, '_>, outline: &Outline, output: &Path)
     }
     eprint!("{text}");
     let count = report.findings.len();
+    let name = output.display();
     let message = format!("{name}: {count} findings: do not use it; --except leaves these functions out");
     Err(Finding(message).into())
 }

@@ -78,6 +78,8 @@ fn attempt<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline, effort
     cfg.tables = jumps.into_values().flat_map(|r| r.tables).collect();
     cfg.problems = explorer.problems;
     cfg.problems.sort_unstable();
+    // Millions of them are kept, and growing leaves room for half as many again.
+    cfg.edges.shrink_to_fit();
     cfg
 }
 
@@ -337,6 +339,7 @@ fn assemble<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, outline: &Outl
     enders.sort_unstable_by_key(|e| e.at);
     let stretches = explorer.stretches();
     let mut cfg = Cfg { pieces: explorer.pieces.iter().map(|p| p.range).collect(), ..Cfg::default() };
+    cfg.blocks.reserve_exact(stretches.len());
     let mut ends: Vec<Option<Ender>> = Vec::with_capacity(stretches.len());
     for stretch in &stretches {
         let ender = enders.binary_search_by_key(&stretch.last, |e| e.at).ok().map(|i| enders[i]);

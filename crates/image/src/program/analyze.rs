@@ -13,6 +13,7 @@ use super::{Function, FunctionId, Program};
 use crate::error::Complaint;
 use crate::image::Image;
 use crate::provenance::{Provenance, Vouchers};
+use crate::watch::Watch;
 use rayon::prelude::*;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Cfg, EdgeKind, Outline, recover};
@@ -82,6 +83,11 @@ const MAX_ROUNDS: usize = 40;
 
 /// Recovers all functions of `image` and their control flow.
 pub fn analyze<'d>(image: &Image<'d>) -> Program<'d> {
+    analyze_watched(image, &Watch::default())
+}
+
+/// The same, and tells how far it is.
+pub fn analyze_watched<'d>(image: &Image<'d>, watch: &Watch) -> Program<'d> {
     let start = Instant::now();
     let units = units::collect(image);
     let starts: Vec<LinkAddr> = units.units.iter().map(|u| u.range.start).collect();
@@ -89,12 +95,13 @@ pub fn analyze<'d>(image: &Image<'d>) -> Program<'d> {
     let start = Instant::now();
     let references = references::collect(image, &starts);
     let mut analysis = Analysis::new(image, &references, units);
+    watch.begin(analysis.functions.len());
     analysis.timings.push(("function starts", functions_known));
     analysis.timings.push(("references", start.elapsed()));
     let start = Instant::now();
-    analysis.settle();
+    analysis.settle(watch);
     analysis.consult_block_maps();
-    analysis.settle();
+    analysis.settle(watch);
     analysis.timings.push(("control flow", start.elapsed()));
     let start = Instant::now();
     // What is left of the text may hold functions nobody mentions; they may call yet others.
@@ -102,7 +109,7 @@ pub fn analyze<'d>(image: &Image<'d>) -> Program<'d> {
         if !analysis.look_into_holes() {
             break;
         }
-        analysis.settle();
+        analysis.settle(watch);
     }
     analysis.timings.push(("text without a function", start.elapsed()));
     analysis.finish()
@@ -165,10 +172,10 @@ impl<'a, 'd> Analysis<'a, 'd> {
     }
 
     /// Reads stale functions and follows up on what they show, until none is stale.
-    fn settle(&mut self) {
+    fn settle(&mut self, watch: &Watch) {
         for round in 0..MAX_ROUNDS {
             self.refresh_world();
-            let read = self.read_stale();
+            let read = self.read_stale(watch);
             if read.is_empty() {
                 return;
             }
@@ -181,7 +188,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
     }
 
     /// Reads the functions whose turn it is; which they were.
-    fn read_stale(&mut self) -> Vec<usize> {
+    fn read_stale(&mut self, watch: &Watch) -> Vec<usize> {
         let mut work: Vec<(usize, &mut Working<'d>)> =
             self.functions.iter_mut().enumerate().filter(|(_, f)| f.stale && !f.absorbed).collect();
         if work.iter().any(|(_, f)| !f.can_wait()) {
@@ -202,6 +209,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
             function.cfg = recover(world, &function.outline);
             function.links = Links::of(&function.cfg);
             function.stale = false;
+            watch.step();
         });
         for &i in &read {
             for &piece in &self.functions[i].cfg.pieces {

@@ -12,7 +12,7 @@ mod statistics;
 mod units;
 mod world;
 
-pub use analyze::{Analysis, analyze};
+pub use analyze::{Analysis, analyze, analyze_watched};
 pub use call_graph::{Call, CallGraph, Callee};
 pub use statistics::{Amount, Statistics};
 pub use units::Contradiction;

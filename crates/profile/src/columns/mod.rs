@@ -1,10 +1,12 @@
-//! Between the model and the columns of the file: [`encode`] and [`decode`] mirror each other.
+//! Between the model and the columns of the file: [`code`] and [`encode`] mirror [`decode`].
 
+mod code;
 mod decode;
 mod encode;
 
+pub(crate) use code::{Code, CodeWriter, field_head};
 pub(crate) use decode::module as decode;
-pub(crate) use encode::{code as encode_code, module as encode};
+pub(crate) use encode::module as encode;
 
 use crate::model::{EdgeKind, Mode, Node, Origin};
 

@@ -112,7 +112,7 @@ mod tests {
     /// outside → 0 → {1, 2} → outside; the arc 0 → 1 has the counter.
     fn fork() -> Measured {
         let block = |n| Node::Block(BlockId(n));
-        let arc = |from, to, kind| Arc { from, to, kind, outside: None };
+        let arc = |from, to, kind| Arc { from, to, kind };
         let arcs = vec![
             arc(Node::Outside, block(0), ArcKind::Enter),
             arc(block(0), block(1), ArcKind::Taken),
