@@ -7,6 +7,7 @@
 
 use crate::frequency::Frequencies;
 use crate::graph::{Arc, ArcKind, Flow, Node};
+use relive_code::addr::AddrRange;
 use relive_code::cfg::{BlockId, Cfg, End};
 use std::collections::HashMap;
 
@@ -19,6 +20,8 @@ pub struct Plan {
     pub arcs: Vec<Option<u32>>,
     /// How many counters there are.
     pub counters: u32,
+    /// Branches whose counter goes right in front of the block they lead to, where others pass by: by block.
+    pub fronts: HashMap<BlockId, usize>,
     /// Whether the counter of the way in leaves out calls from measured functions, whose counts tell them.
     pub called: bool,
 }
@@ -93,6 +96,48 @@ fn price(place: Place) -> f64 {
     }
 }
 
+/// What it costs to jump over a counter, in counters.
+const PASSING: f64 = 0.8;
+
+/// A counter in front of a block.
+struct Front {
+    /// The branch that is counted.
+    arc: usize,
+    /// How often control comes from the block before and has to pass it by.
+    passed: f64,
+}
+
+/// For each block, the branch that leads to it most often, if that is more often than control falls into it.
+fn fronts(cfg: &Cfg, flow: &Flow, often: &Frequencies, places: &[Place]) -> HashMap<BlockId, Front> {
+    let mut fronts: HashMap<BlockId, Front> = HashMap::new();
+    for (i, arc) in flow.arcs.iter().enumerate() {
+        let (Node::Block(from), Node::Block(to), Place::Stub) = (arc.from, arc.to, places[i]) else {
+            continue;
+        };
+        let together =
+            |piece: &AddrRange| piece.contains(cfg.block(from).start) && piece.contains(cfg.block(to).start);
+        if arc.kind != ArcKind::Taken || cfg.entries.contains(&to) || !cfg.pieces.iter().any(together) {
+            continue;
+        }
+        let front = fronts.entry(to).or_insert(Front { arc: i, passed: 0.0 });
+        if often.arcs[i] > often.arcs[front.arc] {
+            front.arc = i;
+        }
+    }
+    for (i, arc) in flow.arcs.iter().enumerate() {
+        let straight = matches!(arc.kind, ArcKind::FallThrough | ArcKind::CallReturn | ArcKind::Jump);
+        if let (true, Node::Block(from), Node::Block(to)) = (straight, arc.from, arc.to)
+            && let Some(front) = fronts.get_mut(&to)
+            && cfg.block(from).start < cfg.block(to).start
+            && (arc.kind != ArcKind::Jump || cfg.block(from).end_addr() == cfg.block(to).start)
+        {
+            front.passed += often.arcs[i];
+        }
+    }
+    fronts.retain(|_, front| often.arcs[front.arc] > front.passed);
+    fronts
+}
+
 impl Plan {
     /// The fewest and cheapest counters that tell everything. `cheap` are blocks whose counter costs only so
     /// much, however often they run. If callers tell about the only way in, `told` is the share of calls that
@@ -123,11 +168,17 @@ impl Plan {
             };
             (from, to)
         };
+        let fronts = fronts(cfg, flow, often, &places);
         // Frequency, what it is, and its two ends.
         let mut candidates: Vec<(f64, usize, (usize, usize))> = Vec::new();
         for (i, arc) in flow.arcs.iter().enumerate() {
             let share = told.filter(|_| arc.kind == ArcKind::Enter).unwrap_or(1.0);
-            let price = often.arcs[i].max(1e-12) * price(places[i]) * share;
+            let price = match (arc.to, price(places[i])) {
+                (Node::Block(to), _) if fronts.get(&to).is_some_and(|front| front.arc == i) => {
+                    often.arcs[i] + fronts[&to].passed * PASSING
+                }
+                (_, price) => often.arcs[i].max(1e-12) * price * share,
+            };
             candidates.push((price, flow.blocks + i, ends(arc)));
         }
         for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached) {
@@ -158,6 +209,8 @@ impl Plan {
                 }
             }
         }
+        let counted = fronts.into_iter().filter(|(_, front)| plan.arcs[front.arc].is_some());
+        plan.fronts = counted.map(|(block, front)| (block, front.arc)).collect();
         plan.called = told.is_some() && plan.entry(flow).is_some();
         plan
     }
@@ -180,7 +233,7 @@ impl Plan {
             })
         });
         let blocks = blocks.collect();
-        Self { blocks, arcs: vec![None; flow.arcs.len()], counters, called: false }
+        Self { blocks, arcs: vec![None; flow.arcs.len()], counters, ..Self::default() }
     }
 
     /// A counter at every entry.
@@ -194,7 +247,7 @@ impl Plan {
             })
         });
         let arcs = arcs.collect();
-        Self { blocks: vec![None; flow.blocks], arcs, counters, called: false }
+        Self { blocks: vec![None; flow.blocks], arcs, counters, ..Self::default() }
     }
 }
 

@@ -183,6 +183,8 @@ struct Emitter<'a> {
     a: Assembler,
     /// Heads of the blocks in this chunk.
     heads: HashMap<BlockId, Label>,
+    /// Counters in front of blocks in this chunk.
+    fronts: HashMap<BlockId, Label>,
     /// What is still to be emitted out of line.
     stubs: Vec<Stub>,
     /// What ends a loop that should lie on one line.
@@ -208,10 +210,12 @@ impl<'a> Emitter<'a> {
         blocks: &[BlockId],
     ) -> Self {
         let mut a = Assembler::default();
-        let heads = blocks.iter().map(|&id| (id, a.label())).collect();
+        let heads: HashMap<BlockId, Label> = blocks.iter().map(|&id| (id, a.label())).collect();
+        let fronts = blocks.iter().filter(|id| job.plan.fronts.contains_key(id)).map(|&id| (id, a.label()));
+        let fronts = fronts.collect();
         let (stubs, rows, throws) = (Vec::new(), Vec::new(), Vec::new());
         let line_ends = HashMap::new();
-        Self { elf, job, liveness, tasks, a, heads, stubs, line_ends, rows, throws, ways: [0; 3] }
+        Self { elf, job, liveness, tasks, a, heads, fronts, stubs, line_ends, rows, throws, ways: [0; 3] }
     }
 
     fn run(mut self, piece: AddrRange, blocks: &[BlockId]) -> Chunk {
@@ -254,6 +258,7 @@ impl<'a> Emitter<'a> {
                     self.perform(&tasks, self.liveness.live_in(id));
                 }
             }
+            self.front(id);
             self.a.bind(self.heads[&id]);
             self.block(id, blocks.get(i + 1).copied());
         }
@@ -475,11 +480,36 @@ impl<'a> Emitter<'a> {
         if tasks.is_empty() {
             return self.dest(to);
         }
+        if let Target::Block(to) = to
+            && self.front_of(to) == Some(from)
+        {
+            return Dest::Label(self.fronts[&to]);
+        }
         let label = self.a.label();
         let (tasks, reserved) = (tasks.to_vec(), self.reserved(from));
         let from = self.job.cfg.block(from).last_insn();
         self.stubs.push(Stub::Edge { label, tasks, reserved, from, to });
         Dest::Label(label)
+    }
+
+    /// The block whose branch is counted right in front of `to`.
+    fn front_of(&self, to: BlockId) -> Option<BlockId> {
+        // Both are in the same piece.
+        self.fronts.get(&to)?;
+        match self.job.flow.arcs[self.job.plan.fronts[&to]].from {
+            Node::Block(from) => Some(from),
+            _ => None,
+        }
+    }
+
+    /// The counter of a branch in front of the block it leads to.
+    fn front(&mut self, to: BlockId) {
+        let Some(from) = self.front_of(to) else { return };
+        self.row(self.job.cfg.block(from).last_insn());
+        self.a.bind(self.fronts[&to]);
+        let tasks = self.tasks.on(Route::Out(from, ArcKind::Taken));
+        self.perform(tasks, self.liveness.live_in(to) | self.reserved(from));
+        self.row(self.job.cfg.block(to).start);
     }
 
     fn dest(&self, to: Target) -> Dest {
@@ -535,7 +565,7 @@ impl<'a> Emitter<'a> {
             self.perform(&tasks, live | self.reserved(id));
         }
         match target {
-            Target::Block(to) if Some(to) == next => {}
+            Target::Block(to) if Some(to) == next && self.front_of(to).is_none() => {}
             Target::Elsewhere => {}
             _ => {
                 let to = self.dest(target);

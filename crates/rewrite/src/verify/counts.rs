@@ -125,7 +125,7 @@ mod tests {
             blocks: vec![None; 3],
             arcs: vec![None, Some(0), None, None, None],
             counters: 1,
-            called: false,
+            ..Plan::default()
         };
         Measured { flow, plan, first_counter: 0, sites: HashMap::new() }
     }
