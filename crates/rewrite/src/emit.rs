@@ -232,7 +232,10 @@ impl<'a> Emitter<'a> {
             if self.deserves_alignment(block, before) {
                 self.a.align(16);
             }
-            if let Some(&last) = self.job.promotions.lines.get(&id).filter(|last| blocks.contains(last)) {
+            let line = self.job.promotions.lines.get(&id);
+            if let Some(&last) =
+                line.filter(|last| self.heads.contains_key(last) && !self.line_ends.contains_key(last))
+            {
                 let end = self.a.label();
                 self.a.keep_together(end);
                 self.line_ends.insert(last, end);
@@ -354,7 +357,7 @@ impl<'a> Emitter<'a> {
         let mut live = live;
         for task in tasks {
             if let Task::Step(step) = task {
-                live |= step.registers();
+                live |= step.reads();
             }
         }
         // A way may lead out of one loop and into another that keeps a counter in the same register.

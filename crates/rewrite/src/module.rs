@@ -562,8 +562,9 @@ fn placed(
     }
     let (callees, summaries) = (|at| needs.of(at), needs.summaries(id));
     let liveness = Liveness::with_summaries(cfg, &image.elf, &convention(needs, cfg), &callees, summaries);
-    let plan = plan(&journeys(&tight, flow, &often, &liveness));
-    let promotions = promote(cfg, &tight, flow, &plan, &often, &liveness);
+    let journeys = journeys(&tight, flow, &often, &liveness);
+    let plan = plan(&journeys.iter().map(|(&header, journey)| (header, journey.price)).collect());
+    let promotions = promote(cfg, &tight, &journeys, flow, &plan, &often, &liveness);
     (plan, promotions)
 }
 

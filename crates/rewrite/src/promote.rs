@@ -1,7 +1,7 @@
 //! Keeps counters of tight loops out of memory while the loop runs.
 //!
 //! In a loop of a few instructions, adding to memory in every round costs more than the loop itself. Where
-//! a register is free all through a tight loop, it can hold a counter: set to zero on the way in, added to
+//! a register is free all through such a loop and those inside it, it can hold a counter: set to zero on the way in, added to
 //! memory on every way out. If another register moves on by a constant in every round, not even that is needed
 //! to know how often the loop was at its head: the free one keeps where the other began. What is counted since
 //! the way in is lost if the loop is never left by one of its own ways: the process is killed there, or a signal
@@ -39,14 +39,14 @@ impl Step {
         matches!(self, Self::Clear(_) | Self::Depart(..))
     }
 
-    /// What it reads and writes.
+    /// What it reads: nothing before it on the way may change that.
     #[must_use]
-    pub fn registers(self) -> RegSet {
+    pub fn reads(self) -> RegSet {
         match self {
-            Self::Clear(register) | Self::Add(_, register) => RegSet::gpr(register),
-            Self::Depart(register, stride, _) | Self::Arrive(_, register, stride, _) => {
-                RegSet::gpr(register) | RegSet::gpr(stride.register)
-            }
+            Self::Clear(_) => RegSet::EMPTY,
+            Self::Add(_, register) => RegSet::gpr(register),
+            Self::Depart(_, stride, _) => RegSet::gpr(stride.register),
+            Self::Arrive(_, register, stride, _) => RegSet::gpr(register) | RegSet::gpr(stride.register),
         }
     }
 }
@@ -84,20 +84,41 @@ pub fn lines(cfg: &Cfg, tight: &[Tight]) -> HashMap<BlockId, BlockId> {
     tight.iter().filter_map(line).collect()
 }
 
-/// The heads of loops that can be counted by a journey, and what that costs.
+/// Loops whose rounds can be told by a register that moves on, by their heads.
+pub type Journeys = HashMap<BlockId, Journey>;
+
+/// How the rounds of a loop are told.
+#[derive(Clone, Copy, Debug)]
+pub struct Journey {
+    /// What keeps where it began.
+    pub register: Gpr,
+    /// What that costs.
+    pub price: f64,
+}
+
+/// Finds loops that can be counted by a journey, and worth it.
 #[must_use]
 pub fn journeys<S: CodeSource + ?Sized>(
     tight: &[Tight],
     flow: &Flow,
     often: &Frequencies,
     liveness: &Liveness<'_, S>,
-) -> HashMap<BlockId, f64> {
-    let journeys = tight.iter().filter_map(|a_loop| {
+) -> Journeys {
+    let (mut journeys, mut reserved) = (Journeys::new(), HashMap::new());
+    // The inner ones first: they go round more often.
+    for a_loop in tight.iter().rev() {
         let price = entered(a_loop, often) * JOURNEY;
-        let cheap = price < often.blocks[a_loop.header.index()];
-        (cheap && can_travel(a_loop, flow, liveness)).then_some((a_loop.header, price))
-    });
-    journeys.collect()
+        let flags_free =
+            |&i: &usize| !live_behind(liveness, &flow.arcs[i]).intersects(RegSet::ARITHMETIC_FLAGS);
+        let can = a_loop.odometer.is_some() && a_loop.ways_out.iter().all(flags_free);
+        if let (true, Some(&register)) = (can, free(a_loop, liveness, &reserved).first())
+            && price < often.blocks[a_loop.header.index()]
+        {
+            journeys.insert(a_loop.header, Journey { register, price });
+            reserve(a_loop, RegSet::gpr(register), &mut reserved);
+        }
+    }
+    journeys
 }
 
 fn entered(a_loop: &Tight, often: &Frequencies) -> f64 {
@@ -105,14 +126,21 @@ fn entered(a_loop: &Tight, often: &Frequencies) -> f64 {
 }
 
 /// Registers that nobody needs all through a loop.
-fn free<S: CodeSource + ?Sized>(a_loop: &Tight, liveness: &Liveness<'_, S>) -> Vec<Gpr> {
-    let busy = a_loop.touched | liveness.live_in(a_loop.header) | RegSet::gpr(Gpr::RSP);
+fn free<S: CodeSource + ?Sized>(
+    a_loop: &Tight,
+    liveness: &Liveness<'_, S>,
+    reserved: &HashMap<BlockId, RegSet>,
+) -> Vec<Gpr> {
+    let reserved = a_loop.inside.iter().filter_map(|block| reserved.get(block));
+    let reserved = reserved.fold(RegSet::gpr(Gpr::RSP), |all, &some| all | some);
+    let busy = a_loop.touched | liveness.live_in(a_loop.header) | reserved;
     Gpr::all().filter(|&r| !busy.intersects(RegSet::gpr(r))).collect()
 }
 
-fn can_travel<S: CodeSource + ?Sized>(a_loop: &Tight, flow: &Flow, liveness: &Liveness<'_, S>) -> bool {
-    let flags_free = |&i: &usize| !live_behind(liveness, &flow.arcs[i]).intersects(RegSet::ARITHMETIC_FLAGS);
-    a_loop.odometer.is_some() && a_loop.ways_out.iter().all(flags_free) && !free(a_loop, liveness).is_empty()
+fn reserve(a_loop: &Tight, registers: RegSet, reserved: &mut HashMap<BlockId, RegSet>) {
+    for &block in &a_loop.inside {
+        *reserved.entry(block).or_insert(RegSet::EMPTY) |= registers;
+    }
 }
 
 /// Finds counters to promote.
@@ -120,6 +148,7 @@ fn can_travel<S: CodeSource + ?Sized>(a_loop: &Tight, flow: &Flow, liveness: &Li
 pub fn promote<S: CodeSource + ?Sized>(
     cfg: &Cfg,
     tight: &[Tight],
+    journeys: &Journeys,
     flow: &Flow,
     plan: &Plan,
     often: &Frequencies,
@@ -127,19 +156,16 @@ pub fn promote<S: CodeSource + ?Sized>(
 ) -> Promotions {
     let mut found = Promotions { lines: lines(cfg, tight), ..Promotions::default() };
     for a_loop in tight {
-        let mut free = free(a_loop, liveness);
-        let all = free.clone();
-        if let (Some(counter), true) =
-            (plan.blocks[a_loop.header.index()], can_travel(a_loop, flow, liveness))
-            && entered(a_loop, often) * JOURNEY < often.blocks[a_loop.header.index()]
+        if let (Some(counter), Some(journey)) =
+            (plan.blocks[a_loop.header.index()], journeys.get(&a_loop.header))
         {
-            travel(a_loop, counter, free.remove(0), &mut found);
+            travel(a_loop, counter, journey.register, &mut found);
+            reserve(a_loop, RegSet::gpr(journey.register), &mut found.reserved);
         }
-        keep(a_loop, flow, plan, often, liveness, &mut free, &mut found);
-        let kept: RegSet = all.into_iter().filter(|r| !free.contains(r)).collect();
-        for &block in &a_loop.inside {
-            found.reserved.insert(block, kept);
-        }
+    }
+    // The outer ones first: what they keep is set up and added up less often.
+    for a_loop in tight {
+        keep(a_loop, flow, plan, often, liveness, &mut found);
     }
     found
 }
@@ -162,43 +188,41 @@ fn travel(a_loop: &Tight, counter: u32, register: Gpr, found: &mut Promotions) {
     }
 }
 
-/// Keeps counters of a loop in registers that are free; takes those.
+/// Keeps counters of a loop in registers that are free.
 fn keep<S: CodeSource + ?Sized>(
     a_loop: &Tight,
     flow: &Flow,
     plan: &Plan,
     often: &Frequencies,
     liveness: &Liveness<'_, S>,
-    free: &mut Vec<Gpr>,
     found: &mut Promotions,
 ) {
-    let entered = entered(a_loop, often);
+    let (free, entered) = (free(a_loop, liveness, &found.reserved), entered(a_loop, often));
     let mut counters: Vec<(f64, u32)> = Vec::new();
     counters.extend(a_loop.within.iter().filter_map(|&i| Some((often.arcs[i], plan.arcs[i]?))));
     counters.extend(a_loop.inside.iter().filter_map(|b| {
         let counter = plan.blocks[b.index()].filter(|_| !found.travelled.contains_key(b))?;
         Some((often.blocks[b.index()], counter))
     }));
-    counters.retain(|(often, _)| *often >= entered * 1.5);
+    counters.retain(|(often, counter)| *often >= entered * 1.5 && !found.registers.contains_key(counter));
     counters.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     counters.truncate(MOST.min(free.len()));
     let kept: RegSet = free.iter().take(counters.len()).copied().collect();
-    let taken: RegSet = found
-        .steps
-        .iter()
-        .filter(|(i, _)| a_loop.ways_out.contains(i))
-        .flat_map(|(_, steps)| steps)
-        .fold(kept, |set, step| set | step.registers());
+    // On a way out of several loops, whatever any of them keeps is in use.
     let adds_anywhere = a_loop.ways_out.iter().all(|&i| {
-        match Way::best_to_add(live_behind(liveness, &flow.arcs[i]) | taken) {
-            Way::Inc | Way::Through(_) => true,
-            Way::Spill => false,
-        }
+        let arc = &flow.arcs[i];
+        let steps = found.steps.get(&i).into_iter().flatten();
+        let in_use = steps.fold(live_behind(liveness, arc) | kept, |all, step| all | step.reads());
+        let reserved = match arc.from {
+            Node::Block(from) => found.reserved.get(&from).copied().unwrap_or(RegSet::EMPTY),
+            _ => RegSet::EMPTY,
+        };
+        Way::best_to_add(in_use | reserved) != Way::Spill
     });
     if counters.is_empty() || !adds_anywhere {
         return;
     }
-    for (&(_, counter), register) in counters.iter().zip(free.drain(..counters.len())) {
+    for (&(_, counter), &register) in counters.iter().zip(&free) {
         found.registers.insert(counter, register);
         for &i in &a_loop.ways_in {
             found.steps.entry(i).or_default().push(Step::Clear(register));
@@ -207,6 +231,7 @@ fn keep<S: CodeSource + ?Sized>(
             found.steps.entry(i).or_default().push(Step::Add(counter, register));
         }
     }
+    reserve(a_loop, kept, &mut found.reserved);
 }
 
 /// What is live where an arc leads.

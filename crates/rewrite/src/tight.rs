@@ -1,4 +1,4 @@
-//! Tight loops: innermost, without calls, sure to come to an end.
+//! Tight loops: without calls, sure to come to an end.
 //!
 //! There the price of counting in every round shows most, and there it can be avoided: a counter can live in a
 //! register while the loop runs, and where a register moves on by a constant in every round, what it was at the
@@ -7,7 +7,7 @@
 use relive_code::cfg::{BlockId, Cfg, End};
 use relive_code::dominators::DominatorTree;
 use relive_code::isa::{EffectsReader, Gpr, RegSet, Stride};
-use relive_code::loops::{LoopForest, LoopId};
+use relive_code::loops::LoopForest;
 use relive_code::source::CodeSource;
 use relive_probe::graph::{ArcKind, Flow, Node};
 use std::collections::{HashMap, HashSet};
@@ -39,19 +39,18 @@ pub struct Odometer {
 }
 
 impl Tight {
-    /// All of them in a function.
+    /// All of them in a function, an outer one before those inside it.
     #[must_use]
     pub fn find<S: CodeSource + ?Sized>(cfg: &Cfg, source: &S, flow: &Flow) -> Vec<Self> {
         let graph = cfg.graph();
         let tree = DominatorTree::new(&graph, &cfg.roots());
         let loops = LoopForest::new(&graph, &tree);
-        let parents: HashSet<LoopId> = loops.loops().iter().filter_map(|l| l.parent).collect();
-        let innermost = loops.ids().filter(|id| !parents.contains(id));
         let quiet = |&block: &u32| {
             let block = cfg.block(BlockId(block));
             matches!(block.end, End::FallThrough | End::Branch | End::Jump | End::Return | End::Stop)
         };
-        innermost
+        loops
+            .ids()
             .filter(|&id| loops.blocks_of(id).iter().all(quiet))
             .filter_map(|id| {
                 let header = BlockId(loops.loops()[id.0 as usize].header);
