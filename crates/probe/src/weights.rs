@@ -4,6 +4,7 @@ use crate::frequency::{Counted, Frequencies, Point};
 use crate::graph::{ArcKind, Flow};
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::Cfg;
+use relive_code::source::CodeSource;
 use relive_profile::model::{EdgeKind, Function, Module, Node};
 use std::collections::HashMap;
 
@@ -30,8 +31,14 @@ impl Weights {
 
     /// Frequencies of the function that is entered at `entry`, if it ran.
     #[must_use]
-    pub fn frequencies(&self, entry: LinkAddr, cfg: &Cfg, flow: &Flow) -> Option<Frequencies> {
-        self.functions.get(&entry).map(|counted| Frequencies::measured(cfg, flow, counted))
+    pub fn frequencies<S: CodeSource + ?Sized>(
+        &self,
+        entry: LinkAddr,
+        cfg: &Cfg,
+        source: &S,
+        flow: &Flow,
+    ) -> Option<Frequencies> {
+        self.functions.get(&entry).map(|counted| Frequencies::measured(cfg, source, flow, counted))
     }
 }
 

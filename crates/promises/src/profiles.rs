@@ -59,7 +59,9 @@ fn profile(file: &[u8], mode: Mode) -> Vec<u8> {
         let plan = match mode {
             Mode::Functions => Plan::functions(&flow),
             Mode::Blocks => Plan::blocks(cfg, &flow),
-            Mode::Edges => Plan::edges(cfg, &flow, &Frequencies::estimate(cfg, &flow), &HashMap::new(), None),
+            Mode::Edges => {
+                Plan::edges(cfg, &flow, &Frequencies::estimate(cfg, &image.elf, &flow), &HashMap::new(), None)
+            }
         };
         let first_counter = layout.counters;
         layout.counters += plan.counters;

@@ -551,8 +551,8 @@ fn placed(
     if options.mode == Mode::Functions {
         return (Plan::functions(flow), Promotions { lines: lines(cfg, &tight), ..Promotions::default() });
     }
-    let measured = options.weights.and_then(|w| w.frequencies(function.entry, cfg, flow));
-    let often = measured.unwrap_or_else(|| Frequencies::estimate(cfg, flow));
+    let measured = options.weights.and_then(|w| w.frequencies(function.entry, cfg, &image.elf, flow));
+    let often = measured.unwrap_or_else(|| Frequencies::estimate(cfg, &image.elf, flow));
     let plan = |cheap| match options.mode {
         Mode::Edges => Plan::edges(cfg, flow, &often, cheap, told),
         _ => Plan::blocks(cfg, flow),

@@ -3,12 +3,14 @@
 //! The decoder library stays behind this door: everyone else asks an [`Insn`] what it does to control
 //! flow ([`Insn::flow`]), to registers and flags ([`EffectsReader`]), and how it reads ([`Insn::text`]).
 
+mod compare;
 mod effects;
 mod moving;
 mod regs;
 mod stride;
 mod text;
 
+pub use compare::{Against, Question};
 pub use effects::{Effects, EffectsReader};
 pub use moving::Tie;
 pub use regs::{Flag, Gpr, RegSet};
