@@ -20,9 +20,14 @@ const SURPRISE: f64 = 0.01;
 /// The frequency of each node and arc, for one call. `chances` of the arcs out of a node add up to one.
 #[must_use]
 pub(super) fn spread(flow: &Flow, shape: &Shape, chances: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    let nodes = vec![0.0; shape.len()];
-    let mut walk = Walk { flow, shape, chances, trips: vec![1.0; shape.len()], nodes, arcs: Vec::new() };
-    walk.arcs = vec![0.0; flow.arcs.len()];
+    let mut walk = Walk {
+        flow,
+        shape,
+        chances,
+        trips: vec![1.0; shape.len()],
+        nodes: vec![0.0; shape.len()],
+        arcs: vec![0.0; flow.arcs.len()],
+    };
     let mut body = Vec::new();
     for id in shape.loops.ids().rev() {
         body.clear();
