@@ -69,8 +69,12 @@ pub struct Promotions {
 /// More would hardly ever find a register.
 const MOST: usize = 4;
 
-/// What departing and arriving costs, in counters.
-const JOURNEY: f64 = 2.5;
+/// What departing and arriving costs, in counters. It is more if the loop ends at once, but to count in memory
+/// costs far more if the loop does not.
+const JOURNEY: f64 = 1.5;
+
+/// By how much less often than the loop is entered a counter may be passed to be kept in a register.
+const SELDOM: f64 = 0.5;
 
 /// Loops that may fit on a line: the first block of each, and the last.
 #[must_use]
@@ -204,7 +208,7 @@ fn keep<S: CodeSource + ?Sized>(
         let counter = plan.blocks[b.index()].filter(|_| !found.travelled.contains_key(b))?;
         Some((often.blocks[b.index()], counter))
     }));
-    counters.retain(|(often, counter)| *often >= entered * 1.5 && !found.registers.contains_key(counter));
+    counters.retain(|(often, counter)| *often >= entered * SELDOM && !found.registers.contains_key(counter));
     counters.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     counters.truncate(MOST.min(free.len()));
     let kept: RegSet = free.iter().take(counters.len()).copied().collect();
