@@ -97,6 +97,13 @@ fn loops_and_calls() {
 }
 
 #[test]
+fn rounds_of_loops() {
+    for how in ["gcc -O0", "gcc -O1", "gcc -O2", "gcc -O3 -no-pie -fno-pie", "clang-19 -O1", "clang-19 -O2"] {
+        check(how, "rounds.c", &[], 80);
+    }
+}
+
+#[test]
 fn jumps_out_of_functions() {
     check("gcc -O2", "jumps.c", &["0"], 30);
     check("gcc -O0", "jumps.c", &["1"], 30);
