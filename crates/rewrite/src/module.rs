@@ -116,6 +116,8 @@ pub struct Rewritten {
     pub code_bytes: u64,
     /// Counters by the way they are incremented: see [`crate::counting::Way::price`].
     pub ways: [u32; 3],
+    /// Counters that a register tells which moves on in a loop.
+    pub travelled: u64,
 }
 
 struct Ready {
@@ -359,7 +361,8 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                 _ => new_section(".relive.runtime.rodata", at, len),
             });
         }
-        Ok(Rewritten { bytes: elf_file::write(&self.old, changes), code_bytes: code_len, ways })
+        let travelled = self.movables.iter().flatten().map(|(.., kept)| kept.travelled.len() as u64).sum();
+        Ok(Rewritten { bytes: elf_file::write(&self.old, changes), code_bytes: code_len, ways, travelled })
     }
 
     /// All new code, by old address.

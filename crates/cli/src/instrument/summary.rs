@@ -42,11 +42,12 @@ pub(crate) fn print(
     let [inc, through, spill] = rewritten.ways.map(u64::from);
     writeln!(
         out,
-        "counters  {:>12}   {} one instruction, {} through a free register, {} saving one",
+        "counters  {:>12}   {} one instruction, {} through a free register, {} saving one, {} told by loops",
         grouped(u64::from(outline.layout.counters)),
         grouped(inc),
         grouped(through),
-        grouped(spill)
+        grouped(spill),
+        grouped(rewritten.travelled)
     )?;
     writeln!(out, "call sites{:>12}   whose targets are recorded", grouped(u64::from(outline.layout.sites)))?;
     writeln!(out, "new code  {:>12}   bytes", grouped(rewritten.code_bytes))?;
