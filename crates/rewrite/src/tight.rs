@@ -115,12 +115,12 @@ impl Tight {
         let mut this =
             Self { header, inside, ways_in, ways_out, within, touched: steps.touched, odometer: None };
         if !in_kernel {
-            this.odometer = this.find_odometer(cfg, flow, &steps, tested);
+            this.odometer = this.find_odometer(flow, &steps, tested);
         }
         Some(this)
     }
 
-    fn find_odometer(&self, cfg: &Cfg, flow: &Flow, steps: &Steps, tested: RegSet) -> Option<Odometer> {
+    fn find_odometer(&self, flow: &Flow, steps: &Steps, tested: RegSet) -> Option<Odometer> {
         let mut candidates: Vec<Stride> = steps.strides.iter().map(|&(_, stride)| stride).collect();
         candidates.sort_by_key(|s| (!s.wide, s.by.unsigned_abs(), s.register));
         candidates.dedup();
@@ -138,12 +138,12 @@ impl Tight {
                 && all_alike
                 // Half a register may come round to where it was, unless the loop ends before.
                 && (stride.wide || tested.intersects(register));
-            usable.then(|| self.moves_once(cfg, flow, steps, stride)).flatten()
+            usable.then(|| self.moves_once(flow, steps, stride)).flatten()
         })
     }
 
     /// Whether every round adds `stride` exactly once.
-    fn moves_once(&self, cfg: &Cfg, flow: &Flow, steps: &Steps, stride: Stride) -> Option<Odometer> {
+    fn moves_once(&self, flow: &Flow, steps: &Steps, stride: Stride) -> Option<Odometer> {
         let moves = |block: BlockId| {
             steps.strides.iter().filter(|&&(at, s)| at == block && s.register == stride.register).count()
         };
@@ -174,8 +174,6 @@ impl Tight {
         }
         let moved = self.ways_out.iter().map(|&i| {
             let Node::Block(from) = flow.arcs[i].from else { return None };
-            // What ends the function does so before its last instruction, which moves nothing on.
-            debug_assert!(cfg.block(from).reached);
             match before.get(&from)? + moves(from) {
                 0 => Some(false),
                 1 => Some(true),
