@@ -5,6 +5,7 @@
 
 pub mod bb_addr_map;
 pub mod cursor;
+pub mod data;
 pub mod elf;
 pub mod error;
 pub mod gopclntab;

@@ -8,15 +8,16 @@ use relive_abi::rprof::SlotLayout;
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::{BlockId, Cfg, End};
 use relive_code::dominators::DominatorTree;
-use relive_code::isa::Tie;
 use relive_code::loops::LoopForest;
+use relive_image::data::{self, Data};
+use relive_image::elf::Elf;
 use relive_image::image::Image;
 use relive_image::lines::Lines;
 use relive_image::program::{Function, FunctionId, Program};
 use relive_image::watch::Watch;
 use relive_profile::file::ImageWriter;
 use relive_profile::model as profile;
-use relive_profile::model::{CalledBy, Callee, Counter, EdgeKind, SiteId, State, Texts};
+use relive_profile::model::{CalledBy, Callee, Counter, DataKind, EdgeKind, SiteId, State, Texts};
 use std::collections::HashMap;
 
 /// How a function is measured.
@@ -45,8 +46,8 @@ pub struct Subject<'a, 'd> {
     pub image: &'a Image<'d>,
     /// What follows.
     pub program: &'a Program<'d>,
-    /// Source lines.
-    pub lines: &'a Lines<'d>,
+    /// Source lines, if anyone wants to know them.
+    pub lines: Option<&'a Lines<'d>>,
     /// By function.
     pub fates: &'a [Fate],
     /// What a slot holds.
@@ -67,6 +68,21 @@ const AT_ONCE: usize = 1024;
 /// Describes the module: what a new profile begins with.
 #[must_use]
 pub fn describe(subject: &Subject<'_, '_>) -> Vec<u8> {
+    let mut image = ImageWriter::default();
+    let module = describe_to(subject, |function| image.add(&function));
+    image.finish(&module)
+}
+
+/// The same as a module without counts.
+#[must_use]
+pub fn module(subject: &Subject<'_, '_>) -> profile::Module {
+    let mut functions = Vec::with_capacity(subject.program.functions.len());
+    let module = describe_to(subject, |function| functions.push(function));
+    profile::Module { functions, ..module }
+}
+
+/// Hands over function after function; what is left of the module comes back.
+fn describe_to(subject: &Subject<'_, '_>, mut add: impl FnMut(profile::Function) + Send) -> profile::Module {
     let mut module = profile::Module {
         path: subject.path.to_string(),
         build_id: build_id(subject.image),
@@ -80,14 +96,13 @@ pub fn describe(subject: &Subject<'_, '_>) -> Vec<u8> {
         some.par_iter().map(|(function, fate)| function_of(subject, function, fate)).collect()
     };
     subject.watch.begin(numbered.len());
-    let mut image = ImageWriter::default();
     let mut files: HashMap<&str, u32> = HashMap::new();
     let mut batches = numbered.chunks(AT_ONCE);
     let mut next = batches.next().map(|batch| (batch, each(batch)));
     while let Some((batch, described)) = next {
         let name_all = || {
             for (&(function, fate), described) in batch.iter().zip(described) {
-                image.add(&named(subject, function, fate, described, &mut module.texts, &mut files));
+                add(named(subject, function, fate, described, &mut module.texts, &mut files));
                 subject.watch.step();
             }
         };
@@ -107,7 +122,57 @@ pub fn describe(subject: &Subject<'_, '_>) -> Vec<u8> {
             targets: Vec::new(),
         })
         .collect();
-    image.finish(&module)
+    describe_data(subject, &mut module);
+    module
+}
+
+/// What code speaks of, so that it is recognised by it in another build.
+fn describe_data(subject: &Subject<'_, '_>, module: &mut profile::Module) {
+    let data = Data::new(subject.image, subject.program);
+    module.pointers = data.pointers.iter().map(|&(at, to)| profile::Pointer { at: at.0, to: to.0 }).collect();
+    let hashes: Vec<u64> =
+        data.blocks.par_iter().map(|block| content(&subject.image.elf, block, &data.pointers)).collect();
+    for (block, hash) in data.blocks.iter().zip(hashes) {
+        module.data.push(profile::DataBlock {
+            address: block.range.start.0,
+            size: block.range.len(),
+            name: block.name.as_ref().map(|name| module.texts.intern(name)),
+            kind: match block.kind {
+                data::DataKind::Constant => DataKind::Constant,
+                data::DataKind::Text => DataKind::Text,
+                data::DataKind::Variable => DataKind::Variable,
+                data::DataKind::Zeroed => DataKind::Zeroed,
+                data::DataKind::JumpTable => DataKind::JumpTable,
+                data::DataKind::Import => DataKind::Import,
+            },
+            hash,
+        });
+    }
+}
+
+/// A hash of what a data block holds, without addresses.
+fn content(elf: &Elf<'_>, block: &data::DataBlock<'_>, pointers: &[(LinkAddr, LinkAddr)]) -> u64 {
+    use data::DataKind as Kind;
+    let bytes = match block.kind {
+        Kind::Zeroed | Kind::JumpTable | Kind::Import => return 0,
+        _ => elf.bytes_in(block.range.start, block.range.len()).unwrap_or_default(),
+    };
+    if block.kind == Kind::Text {
+        return hash::of(&bytes[..data::text_len(bytes).unwrap_or(bytes.len())]);
+    }
+    let first = pointers.partition_point(|(at, _)| *at < block.range.start);
+    let inside = pointers[first..].iter().take_while(|(at, _)| *at < block.range.end);
+    let (mut sum, mut done) = (hash::EMPTY, 0);
+    for (at, _) in inside {
+        let from = at.since(block.range.start) as usize;
+        let to = (from + 8).min(bytes.len());
+        if from >= done {
+            sum = hash::fnv1a(sum, &bytes[done..from]);
+            sum = hash::fnv1a(sum, &[0; 8][..to - from]);
+            done = to;
+        }
+    }
+    hash::fnv1a(sum, &bytes[done..])
 }
 
 /// A function with the names it speaks of.
@@ -127,6 +192,12 @@ fn named<'l>(
     let mut out = profile::Function::new(name, function.entry.0, function.size(), state);
     let pieces = function.cfg.pieces.iter();
     out.pieces = pieces.map(|p| profile::Piece { start: p.start.0, len: p.len() }).collect();
+    for piece in &function.cfg.pieces {
+        let bytes = subject.image.elf.bytes_in(piece.start, piece.len()).unwrap_or_default();
+        out.code.extend(bytes);
+        // What the file does not hold is zero in memory.
+        out.code.resize(out.code.len() + piece.len() as usize - bytes.len(), 0);
+    }
     out.blocks = described.blocks;
     out.edges = described.edges;
     out.loops = described.loops;
@@ -170,14 +241,14 @@ enum Called {
 fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: &Fate) -> Described<'l> {
     let cfg = &function.cfg;
     let mut out = Described {
-        blocks: blocks(subject, cfg),
+        blocks: blocks(cfg),
         edges: Vec::new(),
         loops: loops(cfg),
         calls: Vec::new(),
         lines: Vec::new(),
     };
     for (id, block) in cfg.numbered_blocks() {
-        if let Some(location) = subject.lines.at(block.start) {
+        if let Some(location) = subject.lines.and_then(|lines| lines.at(block.start)) {
             out.lines.push((id.index(), location.file, location.line));
         }
     }
@@ -255,10 +326,9 @@ fn callee(subject: &Subject<'_, '_>, called: Called, texts: &mut Texts) -> Calle
     }
 }
 
-fn blocks(subject: &Subject<'_, '_>, cfg: &Cfg) -> Vec<profile::Block> {
+fn blocks(cfg: &Cfg) -> Vec<profile::Block> {
     let blocks = cfg.numbered_blocks().map(|(id, block)| profile::Block {
         address: block.start.0,
-        hash: block_hash(subject, block),
         size: block.len,
         insns: block.insns,
         line: None,
@@ -268,28 +338,6 @@ fn blocks(subject: &Subject<'_, '_>, cfg: &Cfg) -> Vec<profile::Block> {
         count: None,
     });
     blocks.collect()
-}
-
-/// A hash of the block's instructions without the distances in them, which change whenever code moves.
-fn block_hash(subject: &Subject<'_, '_>, block: &relive_code::cfg::Block) -> u64 {
-    let mut hash = hash::EMPTY;
-    let mut add = |bytes: &[u8]| hash = hash::fnv1a(hash, bytes);
-    for insn in block.insns(&subject.image.elf) {
-        let bytes = &subject.image.elf.bytes_at(insn.addr())[..insn.len() as usize];
-        match insn.tie(bytes) {
-            Tie::Free | Tie::Fixed => add(bytes),
-            Tie::Operand { field, .. } => {
-                add(&bytes[..field]);
-                add(&bytes[field + 4..]);
-            }
-            // The condition without the length of the jump.
-            Tie::Branch(condition, _) => add(&[0x70 | condition]),
-            Tie::Jump(_) => add(&[0xe9]),
-            Tie::Call(_) => add(&[0xe8]),
-            Tie::ShortBranch(_) => add(&bytes[..bytes.len() - 1]),
-        }
-    }
-    hash
 }
 
 fn loops(cfg: &Cfg) -> Vec<profile::Loop> {

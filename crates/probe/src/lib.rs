@@ -8,4 +8,5 @@ pub mod frequency;
 pub mod graph;
 pub mod placement;
 pub mod steady;
+pub mod survey;
 pub mod weights;

@@ -133,6 +133,15 @@ pub struct Code {
     /// Indirect calls whose targets are recorded.
     #[prost(message, optional, tag = "12")]
     pub sites: Option<Sites>,
+    /// The bytes of all pieces, one after the other; empty if nobody kept them.
+    #[prost(bytes = "vec", tag = "13")]
+    pub text: Vec<u8>,
+    /// Data that code speaks of.
+    #[prost(message, optional, tag = "14")]
+    pub data: Option<Data>,
+    /// Words in data that hold addresses.
+    #[prost(message, optional, tag = "15")]
+    pub pointers: Option<Pointers>,
 }
 
 /// What a slot holds.
@@ -219,9 +228,6 @@ pub struct Blocks {
     /// Instructions.
     #[prost(uint32, repeated, tag = "3")]
     pub insns: Vec<u32>,
-    /// Stands for the instructions.
-    #[prost(fixed64, repeated, tag = "4")]
-    pub hash: Vec<u64>,
     /// Bits: 1 the function is entered here, 2 exceptions are caught here.
     #[prost(uint32, repeated, tag = "5")]
     pub flags: Vec<u32>,
@@ -316,4 +322,35 @@ pub struct Sites {
     /// The address of the instruction: each the difference to the one before.
     #[prost(sint64, repeated, tag = "3")]
     pub address: Vec<i64>,
+}
+
+/// Data that code speaks of, by address.
+#[derive(Clone, PartialEq, Message)]
+pub struct Data {
+    /// Address: each the difference to the end of the one before.
+    #[prost(sint64, repeated, tag = "1")]
+    pub address: Vec<i64>,
+    /// Length.
+    #[prost(uint64, repeated, tag = "2")]
+    pub size: Vec<u64>,
+    /// Name: one more than a text; zero if it has none.
+    #[prost(uint32, repeated, tag = "3")]
+    pub name: Vec<u32>,
+    /// 0 constant, 1 text, 2 variable, 3 zeroed, 4 jump table, 5 import.
+    #[prost(uint32, repeated, tag = "4")]
+    pub kind: Vec<u32>,
+    /// Stands for the content.
+    #[prost(fixed64, repeated, tag = "5")]
+    pub hash: Vec<u64>,
+}
+
+/// Words in data that hold addresses, by place.
+#[derive(Clone, PartialEq, Message)]
+pub struct Pointers {
+    /// Where: each the difference to the one before.
+    #[prost(sint64, repeated, tag = "1")]
+    pub at: Vec<i64>,
+    /// What it points to: each the difference to the one before.
+    #[prost(sint64, repeated, tag = "2")]
+    pub to: Vec<i64>,
 }

@@ -220,7 +220,6 @@ fn caller_and_callee() -> Module {
         let mut function = Function::new(name, address, 4, State::Measured);
         let block = Block {
             address,
-            hash: 0,
             size: 4,
             insns: 1,
             line: None,

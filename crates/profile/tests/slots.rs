@@ -17,7 +17,6 @@ fn caller() -> Module {
     let mut function = Function::new(name, 0x1000, 8, State::Measured);
     function.blocks = vec![Block {
         address: 0x1000,
-        hash: 1,
         size: 8,
         insns: 3,
         line: None,

@@ -76,7 +76,7 @@ fn profile(file: &[u8], mode: Mode) -> Vec<u8> {
     let mut bytes = describe(&Subject {
         image: &image,
         program: &program,
-        lines: &Lines::from_bytes(file, None, None),
+        lines: Some(&Lines::from_bytes(file, None, None)),
         fates: &fates,
         layout,
         sites: &sites,

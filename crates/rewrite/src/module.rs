@@ -20,7 +20,7 @@ use relive_abi::page_up;
 use relive_abi::parameters::{self, Parameters};
 use relive_abi::rprof::SlotLayout;
 use relive_code::addr::{AddrRange, LinkAddr};
-use relive_code::cfg::{BlockId, End};
+use relive_code::cfg::BlockId;
 use relive_code::liveness::Liveness;
 use relive_image::elf::Kind;
 use relive_image::image::Image;
@@ -32,6 +32,7 @@ use relive_probe::frequency::Frequencies;
 use relive_probe::graph::Flow;
 use relive_probe::placement::Plan;
 use relive_probe::steady::Steady;
+use relive_probe::survey::number_sites;
 use relive_probe::weights::Weights;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -612,23 +613,7 @@ fn number(
             continue;
         }
         let cfg = &program.functions[i].cfg;
-        for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached) {
-            let watched = match block.end {
-                End::IndirectCall(None) => true,
-                End::IndirectCall(Some(slot)) => image.import_at(slot).is_none(),
-                // A jump that leaves the function and does nothing else.
-                End::IndirectJump => {
-                    let slot = block.insns(&image.elf).last().and_then(|insn| insn.fixed_memory_operand());
-                    slot.is_none_or(|slot| image.import_at(slot).is_none())
-                        && cfg.edges_from(id).iter().all(|e| e.inner_target().is_none())
-                }
-                _ => false,
-            };
-            if watched {
-                measured.sites.insert(id, sites.len() as u32);
-                sites.push((FunctionId(i as u32), id));
-            }
-        }
+        number_sites(image, FunctionId(i as u32), cfg, &mut measured.sites, &mut sites);
     }
     layout.sites = sites.len() as u32;
     if layout.sites > 0 {

@@ -65,7 +65,7 @@ impl Subject<'_, '_> {
         let file = describe(&describe::Subject {
             image: self.image,
             program: self.program,
-            lines: self.lines,
+            lines: Some(self.lines),
             fates: &outline.fates,
             layout: outline.layout,
             sites: &outline.sites,

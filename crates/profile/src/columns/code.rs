@@ -4,8 +4,8 @@
 //! messages of [`proto`] would be encoded to, which is what decoding goes by.
 
 use super::{
-    BLOCK_IS_ENTRY, BLOCK_IS_LANDING_PAD, CALL_DIRECT, CALL_IMPORT, CALL_INDIRECT, Delta, EDGE_KINDS, MODES,
-    SparseDelta, node_number, number_of,
+    BLOCK_IS_ENTRY, BLOCK_IS_LANDING_PAD, CALL_DIRECT, CALL_IMPORT, CALL_INDIRECT, DATA_KINDS, Delta,
+    EDGE_KINDS, MODES, SparseDelta, node_number, number_of,
 };
 use crate::model::{Call, CalledBy, Callee, Counter, Edge, Function, Loop, Module, TextId, Texts};
 use crate::proto;
@@ -55,6 +55,7 @@ pub(crate) struct CodeWriter {
     loops: Columns<7>,
     calls: Columns<5>,
     callees: Vec<Value>,
+    text: Vec<u8>,
     before: Before,
 }
 
@@ -129,6 +130,7 @@ impl CodeWriter {
             start.push_signed(before.piece.write(piece.start));
             len.push(piece.len);
         }
+        self.text.extend(&function.code);
         self.blocks(function);
         self.edges(function);
         self.loops(function);
@@ -137,13 +139,13 @@ impl CodeWriter {
 
     fn blocks(&mut self, function: &Function) {
         let before = &mut self.before;
-        let [address, size, insns, hash, flags, file, line, counter] = &mut self.blocks;
+        // The fourth column is history.
+        let [address, size, insns, _, flags, file, line, counter] = &mut self.blocks;
         for block in &function.blocks {
             address.push_signed(before.block.write(block.address));
             before.block.read(block.size.into());
             size.push(block.size);
             insns.push(block.insns);
-            hash.push_fixed(block.hash);
             let is = |yes, flag| if yes { flag } else { 0 };
             flags.push(is(block.is_entry, BLOCK_IS_ENTRY) | is(block.is_landing_pad, BLOCK_IS_LANDING_PAD));
             file.push_signed(before.file.write(block.line.map_or(0, |line| 1 + u64::from(line.file()))));
@@ -223,6 +225,7 @@ impl CodeWriter {
                 Value::Number(number) => number,
             });
         }
+        let data = data(module, &mut number);
         // What nothing has is left out.
         let [.., called] = &mut self.functions;
         let [.., block_counter] = &mut self.blocks;
@@ -261,8 +264,40 @@ impl CodeWriter {
         message(&mut code, 10, self.loops);
         message(&mut code, 11, self.calls);
         message(&mut code, 12, sites);
+        if !self.text.is_empty() {
+            code.parts.push(field_head(13, self.text.len()));
+            code.parts.push(self.text);
+        }
+        message(&mut code, 14, data);
+        message(&mut code, 15, pointers(module));
         code
     }
+}
+
+fn data(module: &Module, number: &mut impl FnMut(TextId) -> u32) -> Columns<5> {
+    let mut columns = Columns::<5>::default();
+    let [address, size, name, kind, hash] = &mut columns;
+    let mut before = Delta::default();
+    for block in &module.data {
+        address.push_signed(before.write(block.address));
+        before.read(block.size.cast_signed());
+        size.push(block.size);
+        name.push(block.name.map_or(0, |name| 1 + number(name)));
+        kind.push(number_of(&DATA_KINDS, &block.kind));
+        hash.push_fixed(block.hash);
+    }
+    columns
+}
+
+fn pointers(module: &Module) -> Columns<2> {
+    let mut columns = Columns::<2>::default();
+    let [at, to] = &mut columns;
+    let (mut before_at, mut before_to) = (Delta::default(), Delta::default());
+    for pointer in &module.pointers {
+        at.push_signed(before_at.write(pointer.at));
+        to.push_signed(before_to.write(pointer.to));
+    }
+    columns
 }
 
 /// Adds a message that consists of `columns`.

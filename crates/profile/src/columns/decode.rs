@@ -2,13 +2,13 @@
 //! whoever uses the model need not.
 
 use super::{
-    BLOCK_IS_ENTRY, BLOCK_IS_LANDING_PAD, CALL_DIRECT, CALL_IMPORT, CALL_INDIRECT, Delta, EDGE_KINDS, MODES,
-    ORIGINS, SparseDelta, TARGET_FOREIGN, TARGET_GENERATED, TARGET_OWN,
+    BLOCK_IS_ENTRY, BLOCK_IS_LANDING_PAD, CALL_DIRECT, CALL_IMPORT, CALL_INDIRECT, DATA_KINDS, Delta,
+    EDGE_KINDS, MODES, ORIGINS, SparseDelta, TARGET_FOREIGN, TARGET_GENERATED, TARGET_OWN,
 };
 use crate::error::Damage;
 use crate::model::{
-    Block, Call, CallSite, CalledBy, Callee, Count, Counter, Edge, Foreign, Function, Line, Loop, Lost,
-    Module, Node, Piece, SiteId, State, Target, TargetCount, TextId,
+    Block, Call, CallSite, CalledBy, Callee, Count, Counter, DataBlock, Edge, Foreign, Function, Line, Loop,
+    Lost, Module, Node, Piece, Pointer, SiteId, State, Target, TargetCount, TextId,
 };
 use crate::proto;
 use prost::Message as _;
@@ -143,6 +143,9 @@ fn code(bytes: &[u8]) -> Result<Module> {
     })?;
     check_calls(&module)?;
     module.sites = sites(&module, &code.sites.unwrap_or_default())?;
+    text(&mut module, &code.text)?;
+    module.data = limits.data(&code.data.unwrap_or_default())?;
+    module.pointers = pointers(&code.pointers.unwrap_or_default())?;
     Ok(module)
 }
 
@@ -173,6 +176,36 @@ fn pieces(columns: &proto::Pieces) -> Result<impl Iterator<Item = Result<Piece>>
     let mut before = Delta::default();
     let both = columns.start.iter().zip(&columns.len);
     Ok(both.map(move |(&start, &len)| Ok(Piece { start: before.read(start), len })))
+}
+
+/// Deals the bytes of the code out to functions.
+fn text(module: &mut Module, mut text: &[u8]) -> Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    for function in &mut module.functions {
+        for piece in &function.pieces {
+            let len = usize::try_from(piece.len).ok();
+            let Some((own, rest)) = len.and_then(|len| text.split_at_checked(len)) else {
+                return wrong("less code than functions have");
+            };
+            function.code.extend(own);
+            text = rest;
+        }
+    }
+    if text.is_empty() { Ok(()) } else { wrong("more code than functions have") }
+}
+
+fn pointers(columns: &proto::Pointers) -> Result<Vec<Pointer>> {
+    same_len("pointers", columns.at.len(), &[columns.to.len()])?;
+    let (mut at, mut to) = (Delta::default(), Delta::default());
+    let both = columns.at.iter().zip(&columns.to);
+    let pointers: Vec<_> = both.map(|(&a, &t)| Pointer { at: at.read(a), to: to.read(t) }).collect();
+    if pointers.is_sorted_by_key(|pointer| pointer.at) {
+        Ok(pointers)
+    } else {
+        wrong("pointers out of order")
+    }
 }
 
 /// What indices must stay below.
@@ -257,7 +290,6 @@ impl Limits {
         let others = [
             columns.size.len(),
             columns.insns.len(),
-            columns.hash.len(),
             columns.flags.len(),
             columns.file.len(),
             columns.line.len(),
@@ -271,7 +303,6 @@ impl Limits {
             address.read(columns.size[i].into());
             Ok(Block {
                 address: start,
-                hash: columns.hash[i],
                 size: columns.size[i],
                 insns: columns.insns[i],
                 line: self.line(file.read(columns.file[i]), line.read(columns.line[i]))?,
@@ -361,6 +392,33 @@ impl Limits {
             return wrong("more loops than functions have");
         }
         Ok(())
+    }
+
+    fn data(self, columns: &proto::Data) -> Result<Vec<DataBlock>> {
+        let items = columns.address.len();
+        let others = [columns.size.len(), columns.name.len(), columns.kind.len(), columns.hash.len()];
+        same_len("data", items, &others)?;
+        let mut before = Delta::default();
+        let mut last = 0;
+        (0..items)
+            .map(|i| {
+                let address = before.read(columns.address[i]);
+                before.read(columns.size[i].cast_signed());
+                if std::mem::replace(&mut last, address) > address {
+                    return wrong(format!("the data at {address:#x} is out of order"));
+                }
+                let Some(&kind) = DATA_KINDS.get(columns.kind[i] as usize) else {
+                    return wrong(format!("data of unknown kind {}", columns.kind[i]));
+                };
+                Ok(DataBlock {
+                    address,
+                    size: columns.size[i],
+                    name: columns.name[i].checked_sub(1).map(|id| self.text(id)).transpose()?,
+                    kind,
+                    hash: columns.hash[i],
+                })
+            })
+            .collect()
     }
 
     fn calls(self, columns: &proto::Calls) -> Result<impl Iterator<Item = Result<Call>>> {

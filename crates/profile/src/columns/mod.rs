@@ -8,7 +8,7 @@ pub(crate) use code::{Code, CodeWriter, field_head};
 pub(crate) use decode::module as decode;
 pub(crate) use encode::module as encode;
 
-use crate::model::{EdgeKind, Mode, Node, Origin};
+use crate::model::{DataKind, EdgeKind, Mode, Node, Origin};
 
 /// Differences to the number before: what is written and what is read.
 #[derive(Default)]
@@ -60,6 +60,15 @@ const EDGE_KINDS: [EdgeKind; 10] = [
     EdgeKind::TailCall,
     EdgeKind::Return,
     EdgeKind::NoReturn,
+];
+
+const DATA_KINDS: [DataKind; 6] = [
+    DataKind::Constant,
+    DataKind::Text,
+    DataKind::Variable,
+    DataKind::Zeroed,
+    DataKind::JumpTable,
+    DataKind::Import,
 ];
 
 const MODES: [Mode; 3] = [Mode::Functions, Mode::Blocks, Mode::Edges];

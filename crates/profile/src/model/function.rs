@@ -33,6 +33,8 @@ pub struct Function {
     pub size: u64,
     /// Where its code is; the piece that it is entered in is the first.
     pub pieces: Vec<Piece>,
+    /// Its code: the bytes of all pieces, one after the other. Empty if nobody kept them.
+    pub code: Vec<u8>,
     /// How well it was measured.
     pub state: State,
     /// Why its counts may be off.
@@ -88,8 +90,6 @@ impl Line {
 pub struct Block {
     /// Its first address, as linked.
     pub address: u64,
-    /// Stands for its instructions; zero if nobody computed it.
-    pub hash: u64,
     /// Its length.
     pub size: u32,
     /// How many instructions it has.
@@ -264,6 +264,7 @@ impl Function {
             address,
             size,
             pieces: Vec::new(),
+            code: Vec::new(),
             state,
             approximate: None,
             blocks: Vec::new(),
@@ -329,7 +330,7 @@ impl State {
 }
 
 const _: () = {
-    assert!(size_of::<Block>() == 56);
+    assert!(size_of::<Block>() == 48);
     assert!(size_of::<Edge>() == 32);
     assert!(size_of::<Option<Line>>() == 8);
 };

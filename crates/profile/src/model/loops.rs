@@ -61,7 +61,6 @@ mod tests {
         let mut function = Function::new(TextId(0), 0, 4, State::Measured);
         let block = |address| Block {
             address,
-            hash: 0,
             size: 1,
             insns: 1,
             line: None,

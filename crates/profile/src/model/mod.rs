@@ -4,12 +4,14 @@
 //! references, text in one table per module, and what few blocks have (calls) beside the blocks.
 
 mod count;
+mod data;
 mod function;
 mod loops;
 mod site;
 mod text;
 
 pub use count::{Count, Counter, Origin};
+pub use data::{DataBlock, DataKind, Pointer};
 pub use function::{Block, Call, CalledBy, Callee, Edge, EdgeKind, Function, Line, Loop, Node, Piece, State};
 pub use loops::LoopCounts;
 pub use site::{CallSite, Foreign, SiteId, Target, TargetCount};
@@ -111,6 +113,10 @@ pub struct Module {
     pub files: Vec<String>,
     /// By address.
     pub functions: Vec<Function>,
+    /// By address.
+    pub data: Vec<DataBlock>,
+    /// By place.
+    pub pointers: Vec<Pointer>,
     /// Indirect calls whose targets are recorded. The order is that of [`SlotLayout`].
     pub sites: Vec<CallSite>,
     /// Other modules that indirect calls led to.

@@ -5,8 +5,8 @@
 use relive_abi::rprof::{SlotLayout, target};
 use relive_profile::file;
 use relive_profile::model::{
-    Block, Call, CallSite, CalledBy, Callee, Counter, Edge, EdgeKind, Foreign, Function, Line, Loop, Mode,
-    Module, Node, Piece, SiteId, State,
+    Block, Call, CallSite, CalledBy, Callee, Counter, DataBlock, DataKind, Edge, EdgeKind, Foreign, Function,
+    Line, Loop, Mode, Module, Node, Piece, Pointer, SiteId, State,
 };
 
 /// Random numbers (splitmix64).
@@ -40,6 +40,16 @@ pub(crate) fn program(dice: &mut Dice, functions: u64) -> Module {
         address += function.size + dice.roll(16);
         module.functions.push(function);
     }
+    let mut at = 0x10_0000;
+    for i in 0..dice.roll(20) {
+        at += dice.roll(64);
+        let size = dice.roll(64);
+        let name = (dice.roll(2) == 0).then(|| module.texts.intern(&format!("data_{i}")));
+        let kind = if dice.roll(2) == 0 { DataKind::Constant } else { DataKind::Import };
+        module.data.push(DataBlock { address: at, size, name, kind, hash: dice.roll(u64::MAX) });
+        module.pointers.push(Pointer { at, to: dice.roll(0x20_0000) });
+        at += size;
+    }
     module
 }
 
@@ -56,7 +66,6 @@ fn function(
         let size = 1 + dice.roll(40) as u32;
         function.blocks.push(Block {
             address: at,
-            hash: dice.roll(u64::MAX),
             size,
             insns: 1 + size / 4,
             line: (dice.roll(3) > 0).then(|| Line::new(dice.roll(2) as u32, dice.roll(100) as u32)),
@@ -69,6 +78,7 @@ fn function(
     }
     function.size = at - address;
     function.pieces = vec![Piece { start: address, len: function.size }];
+    function.code = (0..function.size).map(|_| dice.roll(256) as u8).collect();
     function.hubs = dice.roll(3) as u32;
     let mut edge = |from, to, kind| function.edges.push(Edge { from, to, kind, counter: None, count: None });
     edge(Node::OUTSIDE, Node::block(0), EdgeKind::Enter);

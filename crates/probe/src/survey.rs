@@ -1,0 +1,99 @@
+//! Describes a module that is not going to be measured: the shape of its code, for whoever wants to find known code in
+//! it or to say what it does without running it.
+
+use crate::describe::{self, Fate, Measured, Subject};
+use crate::graph::Flow;
+use crate::placement::Plan;
+use crate::steady::Steady;
+use rayon::prelude::*;
+use relive_abi::rprof::SlotLayout;
+use relive_code::cfg::{BlockId, Cfg, End};
+use relive_image::image::Image;
+use relive_image::lines::Lines;
+use relive_image::program::{FunctionId, Program};
+use relive_image::watch::Watch;
+use relive_profile::model as profile;
+use std::collections::HashMap;
+
+/// The module as a profile would have it in which nothing has been counted. Every function that is understood is there
+/// with its edges, whether it could be rewritten or not.
+#[must_use]
+pub fn survey<'d>(
+    image: &Image<'d>,
+    program: &Program<'d>,
+    lines: Option<&Lines<'d>>,
+    path: &str,
+    watch: &Watch,
+) -> profile::Module {
+    let calls_kernel: Vec<bool> = program
+        .functions
+        .par_iter()
+        .map(|f| f.cfg.blocks.iter().any(|b| b.insns(&image.elf).any(|insn| insn.is_syscall())))
+        .collect();
+    let steady = Steady::new(image, program, &calls_kernel);
+    let mut fates: Vec<Fate> = program
+        .functions
+        .par_iter()
+        .zip(calls_kernel)
+        .map(|(function, calls_kernel)| {
+            let cfg = &function.cfg;
+            if let Some(reason) = function.reason() {
+                return Fate::Left(format!("not understood: {}", reason.explanation()));
+            }
+            let in_kernel = |block: BlockId| {
+                calls_kernel && cfg.block(block).insns(&image.elf).any(|insn| insn.is_syscall())
+            };
+            let flow = Flow::new(cfg, &steady.calls(cfg, &in_kernel), &|_| true);
+            let plan = Plan {
+                blocks: vec![None; flow.blocks],
+                arcs: vec![None; flow.arcs.len()],
+                ..Plan::default()
+            };
+            Fate::Measured(Box::new(Measured { flow, plan, first_counter: 0, sites: HashMap::new() }))
+        })
+        .collect();
+    let mut sites = Vec::new();
+    for ((id, function), fate) in program.numbered().zip(&mut fates) {
+        let Fate::Measured(measured) = fate else { continue };
+        number_sites(image, id, &function.cfg, &mut measured.sites, &mut sites);
+    }
+    let layout = SlotLayout { sites: sites.len() as u32, ..SlotLayout::default() };
+    describe::module(&Subject {
+        image,
+        program,
+        lines,
+        fates: &fates,
+        layout,
+        sites: &sites,
+        path,
+        mode: profile::Mode::Edges,
+        watch,
+    })
+}
+
+/// Numbers the calls of a function whose targets only a run can tell.
+pub fn number_sites(
+    image: &Image<'_>,
+    function: FunctionId,
+    cfg: &Cfg,
+    numbers: &mut HashMap<BlockId, u32>,
+    sites: &mut Vec<(FunctionId, BlockId)>,
+) {
+    for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached) {
+        let watched = match block.end {
+            End::IndirectCall(None) => true,
+            End::IndirectCall(Some(slot)) => image.import_at(slot).is_none(),
+            // A jump that leaves the function and does nothing else.
+            End::IndirectJump => {
+                let slot = block.insns(&image.elf).last().and_then(|insn| insn.fixed_memory_operand());
+                slot.is_none_or(|slot| image.import_at(slot).is_none())
+                    && cfg.edges_from(id).iter().all(|e| e.inner_target().is_none())
+            }
+            _ => false,
+        };
+        if watched {
+            numbers.insert(id, sites.len() as u32);
+            sites.push((function, id));
+        }
+    }
+}
