@@ -6,6 +6,7 @@
 mod compare;
 mod effects;
 mod moving;
+mod operands;
 mod regs;
 mod stride;
 mod text;
@@ -13,6 +14,7 @@ mod text;
 pub use compare::{Against, Question};
 pub use effects::{Effects, EffectsReader};
 pub use moving::Tie;
+pub use operands::{MemoryOperand, Operand, RegisterClass, RegisterName};
 pub use regs::{Flag, Gpr, RegSet};
 pub use stride::Stride;
 pub use text::{InsnText, Syntax};
