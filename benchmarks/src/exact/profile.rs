@@ -41,9 +41,11 @@ impl Profile {
 }
 
 fn parse_blocks(text: &str) -> Result<Vec<Block>> {
-    rows(text, "module\tfunction\taddress\tsize\tcount")?
+    rows(text, "module\tfunction\taddress\tsize\tcount\torigin\tconfidence")?
         .map(|row| {
-            let [_, function, address, size, count] = row[..] else { bail!("not five columns: {row:?}") };
+            let [_, function, address, size, count, ..] = row[..] else {
+                bail!("not seven columns: {row:?}")
+            };
             let size = size.parse().with_context(|| format!("bad size {size:?}"))?;
             Ok(Block {
                 function: function.to_owned(),
@@ -71,8 +73,8 @@ fn balance(blocks: &[Block], edges: &str) -> Result<Vec<String>> {
         unknown: bool,
     }
     let mut nodes: BTreeMap<(String, String), Node> = BTreeMap::new();
-    for row in rows(edges, "module\tfunction\tfrom\tto\tcount")? {
-        let [_, function, from, to, count] = row[..] else { bail!("not five columns: {row:?}") };
+    for row in rows(edges, "module\tfunction\tfrom\tto\tcount\torigin\tconfidence")? {
+        let [_, function, from, to, count, ..] = row[..] else { bail!("not seven columns: {row:?}") };
         let count = parse_count(count)?;
         for (end, incoming) in [(from, false), (to, true)] {
             if end == "outside" {
@@ -117,14 +119,18 @@ fn complaints(report: &str) -> Result<Vec<String>> {
 mod tests {
     use super::*;
 
-    const BLOCKS: &str =
-        "module\tfunction\taddress\tsize\tcount\nm\tf\t0x10\t4\t3\nm\tf\t0x14\t2\t1\nm\tg\t0x20\t2\t-\n";
+    /// A table: each line as if it were measured.
+    fn table(head: &str, lines: &str) -> String {
+        let lines = lines.lines().map(|line| format!("{line}\tmeasured\t100\n"));
+        format!("{head}\torigin\tconfidence\n{}", lines.collect::<String>())
+    }
 
     #[test]
     fn flow() {
-        let blocks = parse_blocks(BLOCKS).unwrap();
+        let lines = "m\tf\t0x10\t4\t3\nm\tf\t0x14\t2\t1\nm\tg\t0x20\t2\t-\n";
+        let blocks = parse_blocks(&table("module\tfunction\taddress\tsize\tcount", lines)).unwrap();
         assert_eq!(blocks[2].count, None);
-        let edges = |lines: &str| format!("module\tfunction\tfrom\tto\tcount\n{lines}");
+        let edges = |lines: &str| table("module\tfunction\tfrom\tto\tcount", lines);
         let clean = edges(
             "m\tf\toutside\t0x10\t1\nm\tf\t0x10\t0x10\t2\nm\tf\t0x10\t0x14\t1\nm\tf\t0x14\toutside\t1\n",
         );

@@ -4,7 +4,7 @@ use crate::args::Dump;
 use crate::output::{field, write_to};
 use crate::profiles::{self, callees, count};
 use anyhow::Result;
-use relive_profile::model::{Function, Module, Node, Profile, State};
+use relive_profile::model::{Count, Function, Module, Node, Profile, State};
 use std::io::Write;
 
 /// Prints the table that was asked for.
@@ -50,27 +50,35 @@ fn functions(profile: &Profile, out: &mut dyn Write) -> Result<()> {
 }
 
 fn blocks(profile: &Profile, out: &mut dyn Write) -> Result<()> {
-    writeln!(out, "module\tfunction\taddress\tsize\tcount")?;
+    writeln!(out, "module\tfunction\taddress\tsize\tcount\torigin\tconfidence")?;
     for (_, function, names) in each(profile) {
         for block in &function.blocks {
-            writeln!(out, "{names}\t{:#x}\t{}\t{}", block.address, block.size, count(block.count))?;
+            writeln!(out, "{names}\t{:#x}\t{}\t{}", block.address, block.size, evidence(block.count))?;
         }
     }
     Ok(())
 }
 
 fn edges(profile: &Profile, out: &mut dyn Write) -> Result<()> {
-    writeln!(out, "module\tfunction\tfrom\tto\tcount")?;
+    writeln!(out, "module\tfunction\tfrom\tto\tcount\torigin\tconfidence")?;
     for (_, function, names) in each(profile) {
         let place = |node: Node| match node.as_block().and_then(|block| function.blocks.get(block as usize)) {
             Some(block) => format!("{:#x}", block.address),
             None => format!("{node:?}"),
         };
         for edge in &function.edges {
-            writeln!(out, "{names}\t{}\t{}\t{}", place(edge.from), place(edge.to), count(edge.count))?;
+            writeln!(out, "{names}\t{}\t{}\t{}", place(edge.from), place(edge.to), evidence(edge.count))?;
         }
     }
     Ok(())
+}
+
+/// A count, where it comes from, and how likely it is right in per cent.
+fn evidence(count: Option<Count>) -> String {
+    match count {
+        Some(count) => format!("{}\t{}\t{}", count.value(), count.origin, count.confidence.percent()),
+        None => "-\t-\t-".to_string(),
+    }
 }
 
 fn calls(profile: &Profile, out: &mut dyn Write) -> Result<()> {

@@ -80,7 +80,12 @@ fn an_earlier_profile_makes_counting_cheaper() {
     ends_with(0, &args);
     assert_eq!(run(&second, &after, "20000"), printed);
     for table in ["--blocks", "--edges", "--calls"] {
-        let counts = |profile: &Path| ends_with(0, &["dump", text(profile), table]).0;
+        // Which of the counts are measured and which follow from those is up to the placement.
+        let counts = |profile: &Path| {
+            let table = ends_with(0, &["dump", text(profile), table]).0;
+            let counts = |line: &str| line.split('\t').take(5).collect::<Vec<_>>().join("\t");
+            table.lines().map(counts).collect::<Vec<_>>()
+        };
         assert_eq!(counts(&before), counts(&after), "{table}");
     }
     let (before, after) = (increments(&before), increments(&after));

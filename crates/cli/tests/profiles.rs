@@ -4,7 +4,8 @@ mod support;
 
 use insta::assert_snapshot;
 use relive_profile::file;
-use relive_profile::model::{Counter, Mode, Module};
+use relive_profile::flow;
+use relive_profile::model::{Confidence, Count, Counter, Level, Mode, Module, Origin, Source};
 use support::{relive, stdout, text, thing, write};
 
 #[test]
@@ -61,6 +62,43 @@ fn other_modes_report_what_they_know() {
     entries.functions[0].edges[0].counter = Some(Counter::new(0));
     let profile = write(folder.path(), "functions.rprof", &entries);
     assert_snapshot!("report_mode_functions", stdout(&["report", &profile]));
+}
+
+/// What was carried over says so, and from what.
+#[test]
+fn carried_over() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut module = thing();
+    flow::recover(&mut module).expect("determined");
+    module.layout.counters = 0;
+    module.counters = Vec::new();
+    let source =
+        |steps, path: &str, runs| Source { steps, build_id: vec![0xcd; 20], path: path.into(), runs };
+    module.carried = vec![source(1, "/opt/thing", 2), source(3, "/opt/old/thing", 1)];
+    let counts = module.functions.iter_mut().flat_map(|function| {
+        let blocks = function.blocks.iter_mut().map(|block| (&mut block.counter, &mut block.count));
+        blocks.chain(function.edges.iter_mut().map(|edge| (&mut edge.counter, &mut edge.count)))
+    });
+    let origins = [
+        Origin::Matched(Level::One),
+        Origin::Matched(Level::LastThree),
+        Origin::ControlFlow,
+        Origin::Inferred,
+    ];
+    for ((counter, count), (origin, percent)) in counts.zip(origins.into_iter().zip([98, 70, 60, 5]).cycle())
+    {
+        *counter = None;
+        *count = count.map(|Count { raw, .. }| Count { raw, origin, confidence: Confidence::new(percent) });
+    }
+    let profile = write(folder.path(), "carried.rprof", &module);
+    assert_snapshot!("report_carried", stdout(&["report", &profile, "--top", "1"]));
+    assert_snapshot!("dump_blocks_carried", stdout(&["dump", &profile, "--blocks"]));
+    assert_snapshot!("dump_edges_carried", stdout(&["dump", &profile, "--edges"]));
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(&["report", &profile, "--json"])).expect("JSON");
+    assert_eq!(json["modules"][0]["carried"][1]["path"], "/opt/old/thing");
+    assert_eq!(json["modules"][0]["carried"][1]["steps"], 3);
+    assert_eq!(json["modules"][0]["origins"]["control-flow"], 999);
 }
 
 #[test]

@@ -9,8 +9,8 @@
 use crate::file;
 use crate::flow;
 use crate::model::{
-    CallSite, CalledBy, Callee, Count, Foreign, Function, Mode, Module, Profile, SiteId, State, Target,
-    TargetCount, TextId,
+    CallSite, CalledBy, Callee, Count, Foreign, Function, Mode, Module, Profile, SiteId, Source, State,
+    Target, TargetCount, TextId,
 };
 use relive_abi::rprof::SlotLayout;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -40,6 +40,7 @@ pub fn merge(profiles: impl IntoIterator<Item = Profile>) -> Profile {
     modules.sort_by(|(a_key, a), (b_key, b)| (&a.path, a_key).cmp(&(&b.path, b_key)));
     for (_, module) in &mut modules {
         sort_targets(module);
+        unite_sources(&mut module.carried);
         // Each of them could be solved, so the sum can.
         let _ = flow::recover(module);
     }
@@ -87,6 +88,19 @@ fn add_runs(sum: &mut Module, other: &Module) {
     };
     sum.last_run = sum.last_run.max(other.last_run);
     sum.lost.0 |= other.lost.0;
+    sum.carried.extend_from_slice(&other.carried);
+}
+
+/// Sorts them and adds up the runs of the same build.
+fn unite_sources(sources: &mut Vec<Source>) {
+    sources.sort();
+    sources.dedup_by(|more, sum| {
+        let same = (more.steps, &more.build_id, &more.path) == (sum.steps, &sum.build_id, &sum.path);
+        if same {
+            sum.runs = sum.runs.saturating_add(more.runs);
+        }
+        same
+    });
 }
 
 fn add_counters(mut sum: Module, other: &Module) -> Module {

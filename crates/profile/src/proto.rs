@@ -53,17 +53,41 @@ pub struct Module {
     /// Where indirect calls led.
     #[prost(message, optional, tag = "11")]
     pub targets: Option<Targets>,
+    /// Without counters: the builds that counts were carried over from, if they were.
+    #[prost(message, optional, tag = "12")]
+    pub carried: Option<Sources>,
 }
 
 /// A count for each block or edge of the module, in the order of [`Blocks`] or [`Edges`].
 #[derive(Clone, PartialEq, Message)]
 pub struct Counts {
-    /// 0 not known, 1 measured, 2 derived.
+    /// 0 not known, 1 measured, 2 derived, 3 control-flow, 4 inferred, 8 and more matched: the level 0, 1, 1a,
+    /// 2, 3, 3a, 4, 5, s.
     #[prost(uint32, repeated, tag = "1")]
     pub origin: Vec<u32>,
     /// The number, zero if it is not known. Below zero where a profile does not add up.
     #[prost(sint64, repeated, tag = "2")]
     pub count: Vec<i64>,
+    /// How likely it is right, in per cent. Empty if all are 100.
+    #[prost(uint32, repeated, tag = "3")]
+    pub confidence: Vec<u32>,
+}
+
+/// Builds that were measured, and whose counts were carried over to this one.
+#[derive(Clone, PartialEq, Message)]
+pub struct Sources {
+    /// Their build-ids.
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub build_id: Vec<Vec<u8>>,
+    /// Where they were.
+    #[prost(string, repeated, tag = "2")]
+    pub path: Vec<String>,
+    /// How many processes counted.
+    #[prost(uint64, repeated, tag = "3")]
+    pub runs: Vec<u64>,
+    /// How many builds away they are.
+    #[prost(uint32, repeated, tag = "4")]
+    pub steps: Vec<u32>,
 }
 
 /// Other modules.

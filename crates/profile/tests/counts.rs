@@ -7,8 +7,8 @@ use relive_profile::file;
 use relive_profile::flow::{self, Inconsistency};
 use relive_profile::merge::merge;
 use relive_profile::model::{
-    Block, Call, CalledBy, Callee, Count, Counter, Edge, EdgeKind, Function, Mode, Module, Node, Origin,
-    Profile, State,
+    Block, Call, CalledBy, Callee, Confidence, Count, Counter, Edge, EdgeKind, Function, Level, Mode, Module,
+    Node, Origin, Profile, Source, State,
 };
 use support::{Dice, Taken, block_count, measured, plan_blocks, plan_edges, program};
 
@@ -160,11 +160,74 @@ fn family(dice: &mut Dice, functions: u64) -> Vec<Profile> {
     renamed.functions[0].approximate = Some(renamed.texts.intern("returns twice"));
     plan_edges(dice, &mut renamed);
     plans.push(renamed);
-    plans
+    let mut profiles: Vec<Profile> = plans
         .iter()
         .flat_map(|module| [measured(dice, module, 1).0, measured(dice, module, 2).0])
         .map(|bytes| file::read(&bytes).expect("readable"))
-        .collect()
+        .collect();
+    for i in [0, 1, 8] {
+        let module = carried(dice, profiles[i].modules[0].clone());
+        profiles.push(Profile { modules: vec![module] });
+    }
+    profiles
+}
+
+/// The same as if it had been carried over: every count of some origin, and some not known.
+fn carried(dice: &mut Dice, mut module: Module) -> Module {
+    module.counters = Vec::new();
+    module.layout.counters = 0;
+    module.layout.overflows = 0;
+    module.layout.modules = 0;
+    let mut origins = vec![Origin::Measured, Origin::Derived, Origin::ControlFlow, Origin::Inferred];
+    origins.extend(Level::ALL.map(Origin::Matched));
+    let carry = |dice: &mut Dice, count: &mut Option<Count>| {
+        let origin = origins[dice.roll(origins.len() as u64) as usize];
+        let confidence = Confidence::new(dice.roll(101) as u8);
+        *count =
+            count.filter(|_| dice.roll(8) > 0).map(|Count { raw, .. }| Count { raw, origin, confidence });
+    };
+    for function in &mut module.functions {
+        for block in &mut function.blocks {
+            block.counter = None;
+            carry(dice, &mut block.count);
+        }
+        for edge in &mut function.edges {
+            edge.counter = None;
+            carry(dice, &mut edge.count);
+        }
+    }
+    module.carried = (0..1 + dice.roll(3))
+        .map(|i| Source {
+            steps: 1 + i as u32,
+            build_id: vec![dice.roll(2) as u8; 20],
+            path: format!("/opt/{}", dice.roll(2)),
+            runs: dice.roll(9),
+        })
+        .collect();
+    module.checksum = file::checksum(&module);
+    module
+}
+
+#[test]
+fn carried_counts_keep_where_they_come_from() {
+    let mut dice = Dice(7);
+    let mut module = program(&mut dice, 4);
+    plan_edges(&mut dice, &mut module);
+    let (bytes, _) = measured(&mut dice, &module, 2);
+    let module = carried(&mut dice, read_one(&bytes));
+    let read = read_one(&file::write(&Profile { modules: vec![module.clone()] }));
+    assert_eq!(read, module);
+    // Twice the same: twice the counts and the runs, and as sure as before.
+    let profile = || Profile { modules: vec![module.clone()] };
+    let sum = merge([profile(), profile()]).modules.remove(0);
+    for (sum, one) in sum.functions.iter().zip(&module.functions) {
+        for (sum, one) in sum.edges.iter().zip(&one.edges) {
+            assert_eq!(sum.count, one.count.map(|one| Count { raw: one.raw * 2, ..one }));
+        }
+    }
+    let mut twice = module.carried.clone();
+    twice.iter_mut().for_each(|source| source.runs *= 2);
+    assert_eq!(sum.carried, twice);
 }
 
 #[test]

@@ -213,6 +213,70 @@ fn with_code(dice: &mut Dice, seed: u64, change: impl FnOnce(&mut Dice, &mut pro
     with_description(&bytes, &description.encode_to_vec())
 }
 
+/// A file in which counts of blocks and edges are all there is, and a change of it.
+fn carried(change: impl FnOnce(&mut proto::Module)) -> Vec<u8> {
+    let mut profile = file::read(&sample(1)).expect("readable");
+    let module = &mut profile.modules[0];
+    module.counters.clear();
+    module.layout = relive_abi::rprof::SlotLayout { sites: module.layout.sites, ..Default::default() };
+    for function in &mut module.functions {
+        function.blocks.iter_mut().for_each(|block| block.counter = None);
+        function.edges.iter_mut().for_each(|edge| edge.counter = None);
+    }
+    module.carried = vec![relive_profile::model::Source::default()];
+    let mut bytes = file::write(&profile);
+    let mut module = first_module(&unpacked(&bytes)).expect("a module");
+    change(&mut module);
+    let description = proto::Description { modules: vec![module.encode_to_vec()], producer: String::new() };
+    let packed = zstd::encode_all(&*description.encode_to_vec(), 3).expect("packed");
+    bytes.truncate(4096);
+    bytes[32..40].copy_from_slice(&(packed.len() as u64).to_le_bytes());
+    bytes.extend(packed);
+    bytes
+}
+
+#[test]
+fn counts_that_were_carried_over() {
+    fn counts(module: &mut proto::Module) -> &mut proto::Counts {
+        module.block_counts.as_mut().expect("counts")
+    }
+    read(&carried(|_| {})).expect("readable");
+    // As files were before there was a confidence.
+    read(&carried(|module| assert_eq!(counts(module).confidence, []))).expect("readable");
+    for origin in [0, 1, 2, 3, 4, 8, 16] {
+        read(&carried(|module| counts(module).origin[0] = origin)).expect("readable");
+    }
+    for origin in [5, 7, 17, u32::MAX] {
+        refused(&carried(|module| counts(module).origin[0] = origin), "unknown origin");
+    }
+    let with_confidence = |percent| {
+        carried(move |module| {
+            let counts = counts(module);
+            counts.confidence = vec![100; counts.count.len()];
+            counts.confidence[0] = percent;
+        })
+    };
+    read(&with_confidence(0)).expect("readable");
+    for percent in [101, 256, 256 + 100, u32::MAX] {
+        refused(&with_confidence(percent), &format!("a confidence of {percent} %"));
+    }
+    refused(&carried(|module| counts(module).confidence = vec![100]), "confidence of counts: columns of");
+    refused(
+        &carried(|module| module.carried.as_mut().expect("sources").runs.clear()),
+        "sources: columns of 1 and 0",
+    );
+    let counters = sample(1);
+    let mut module = first_module(&unpacked(&counters)).expect("a module");
+    module.carried = Some(proto::Sources {
+        build_id: vec![Vec::new()],
+        path: vec![String::new()],
+        runs: vec![1],
+        steps: vec![1],
+    });
+    let description = proto::Description { modules: vec![module.encode_to_vec()], producer: String::new() };
+    refused(&with_description(&counters, &description.encode_to_vec()), "but with counters");
+}
+
 fn refused(bytes: &[u8], why: &str) {
     let error = read(bytes).expect_err(why);
     assert!(error.contains(why), "{why}: {error}");

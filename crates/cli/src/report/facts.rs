@@ -2,7 +2,7 @@
 
 use crate::profiles::callees;
 use relive_profile::flow;
-use relive_profile::model::{Count, Function, Loop, LoopCounts, Mode, Module, Profile, State};
+use relive_profile::model::{Count, Function, Loop, LoopCounts, Mode, Module, Origin, Profile, State};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -54,6 +54,8 @@ pub(crate) struct ModuleFacts<'p> {
     pub(crate) blocks: Coverage,
     /// How often blocks ran, all together.
     pub(crate) block_executions: u64,
+    /// The same, by where the counts come from.
+    pub(crate) origins: BTreeMap<Origin, u64>,
     pub(crate) instructions: u64,
     pub(crate) not_measured: Reasons<'p>,
     pub(crate) entry_only: Reasons<'p>,
@@ -120,6 +122,7 @@ impl<'p> ModuleFacts<'p> {
             functions: Coverage::default(),
             blocks: Coverage::default(),
             block_executions: 0,
+            origins: BTreeMap::new(),
             instructions: 0,
             not_measured: Vec::new(),
             entry_only: Vec::new(),
@@ -161,8 +164,11 @@ impl ModuleFacts<'_> {
     fn add_blocks(&mut self, function: &Function) {
         for block in &function.blocks {
             self.blocks.add(block.count);
-            let count = block.count.map_or(0, Count::value);
-            self.block_executions = self.block_executions.saturating_add(count);
+            if let Some(count) = block.count {
+                self.block_executions = self.block_executions.saturating_add(count.value());
+                let sum = self.origins.entry(count.origin).or_default();
+                *sum = sum.saturating_add(count.value());
+            }
         }
         self.instructions = self.instructions.saturating_add(function.executed_insns());
     }

@@ -63,10 +63,18 @@ fn module(facts: &ModuleFacts<'_>) -> Value {
         "runs": module.runs,
         "first_run": time(module.first_run),
         "last_run": time(module.last_run),
+        "carried": module.carried.iter().map(|source| json!({
+            "path": source.path,
+            "build_id": hex(&source.build_id),
+            "runs": source.runs,
+            "steps": source.steps,
+        })).collect::<Vec<_>>(),
         "lost": { "shared": module.lost.shared(), "targets": module.lost.targets() },
         "functions": coverage(facts.functions),
         "blocks": coverage(facts.blocks),
         "block_executions": facts.block_executions,
+        "origins": facts.origins.iter().map(|(origin, executions)| (origin.to_string(), json!(executions)))
+            .collect::<serde_json::Map<_, _>>(),
         "instructions": facts.instructions,
         "not_measured": reasons(&facts.not_measured),
         "entry_only": reasons(&facts.entry_only),

@@ -69,16 +69,47 @@ impl Screen<'_, '_> {
 
     fn heading(&self, facts: &ModuleFacts<'_>, out: &mut dyn Write) -> Result<()> {
         let module = facts.module;
-        let runs =
-            if module.runs == 1 { "1 run".to_string() } else { format!("{} runs", grouped(module.runs)) };
-        writeln!(out, "{}: {runs}, {} counted", field(&module.path), module.mode.name())?;
+        writeln!(
+            out,
+            "{}: {}, {} counted",
+            field(&module.path),
+            several(module.runs, "run"),
+            module.mode.name()
+        )?;
         writeln!(out, "build-id {}", hex(&module.build_id))?;
         match (module.first_run, module.last_run) {
             (0, _) => {}
             (first, last) if first == last => writeln!(out, "measured {}", utc(first))?,
             (first, last) => writeln!(out, "measured {} to {}", utc(first), utc(last))?,
         }
+        self.origin(facts, out)?;
         Ok(writeln!(out)?)
+    }
+
+    /// Of counts that were carried over: from where, and how they were.
+    fn origin(&self, facts: &ModuleFacts<'_>, out: &mut dyn Write) -> Result<()> {
+        for source in &facts.module.carried {
+            writeln!(
+                out,
+                "carried over from {}, {} away: {}, build-id {}",
+                field(&source.path),
+                several(source.steps.into(), "build"),
+                several(source.runs, "run"),
+                hex(&source.build_id),
+            )?;
+        }
+        if !facts.module.carried.is_empty() && facts.block_executions > 0 {
+            let shares: Vec<String> = facts
+                .origins
+                .iter()
+                .filter(|&(_, &executions)| executions > 0)
+                .map(|(origin, &executions)| {
+                    format!("{} {origin}", percent(executions, facts.block_executions))
+                })
+                .collect();
+            writeln!(out, "block executions: {}", shares.join(", "))?;
+        }
+        Ok(())
     }
 
     fn coverage(&self, facts: &ModuleFacts<'_>, out: &mut dyn Write) -> Result<()> {
@@ -193,6 +224,11 @@ impl Screen<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// That many of them.
+fn several(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{} {what}s", grouped(number)) }
 }
 
 fn number(number: Option<u64>) -> String {

@@ -3,12 +3,12 @@
 
 use super::{
     BLOCK_IS_ENTRY, BLOCK_IS_LANDING_PAD, CALL_DIRECT, CALL_IMPORT, CALL_INDIRECT, DATA_KINDS, Delta,
-    EDGE_KINDS, MODES, ORIGINS, SparseDelta, TARGET_FOREIGN, TARGET_GENERATED, TARGET_OWN,
+    EDGE_KINDS, MODES, SparseDelta, TARGET_FOREIGN, TARGET_GENERATED, TARGET_OWN, origin_of,
 };
 use crate::error::Damage;
 use crate::model::{
-    Block, Call, CallSite, CalledBy, Callee, Count, Counter, DataBlock, Edge, Foreign, Function, Line, Loop,
-    Lost, Module, Node, Piece, Pointer, SiteId, State, Target, TargetCount, TextId,
+    Block, Call, CallSite, CalledBy, Callee, Confidence, Count, Counter, DataBlock, Edge, Foreign, Function,
+    Line, Loop, Lost, Module, Node, Piece, Pointer, SiteId, Source, State, Target, TargetCount, TextId,
 };
 use crate::proto;
 use prost::Message as _;
@@ -49,6 +49,12 @@ pub(crate) fn module(message: proto::Module) -> Result<Module> {
     if let Some(columns) = message.targets {
         set_targets(&mut module, &columns)?;
     }
+    if let Some(columns) = message.carried {
+        module.carried = sources(columns)?;
+        if module.layout.counters > 0 && !module.carried.is_empty() {
+            return wrong("carried over from another build, but with counters");
+        }
+    }
     Ok(module)
 }
 
@@ -56,19 +62,36 @@ fn set_counts<'c>(
     counts: impl Iterator<Item = &'c mut Option<Count>>,
     columns: &proto::Counts,
 ) -> Result<()> {
-    same_len("counts", columns.origin.len(), &[columns.count.len()])?;
-    let mut given = columns.origin.iter().zip(&columns.count);
+    let items = columns.origin.len();
+    same_len("counts", items, &[columns.count.len()])?;
+    optional_len("confidence of counts", items, columns.confidence.len())?;
+    let full = Confidence::FULL.percent().into();
+    let mut given = 0..items;
     for count in counts {
-        let Some((&origin, &raw)) = given.next() else { return wrong("fewer counts than blocks or edges") };
-        *count = match origin.checked_sub(1) {
-            None => None,
-            Some(origin) => match ORIGINS.get(origin as usize) {
-                Some(&origin) => Some(Count { raw: raw.cast_unsigned(), origin }),
+        let Some(i) = given.next() else { return wrong("fewer counts than blocks or edges") };
+        let percent = columns.confidence.get(i).copied().unwrap_or(full);
+        let Some(confidence) = u8::try_from(percent).ok().filter(|_| percent <= full).map(Confidence::new)
+        else {
+            return wrong(format!("a count with a confidence of {percent} %"));
+        };
+        *count = match columns.origin[i] {
+            0 => None,
+            origin => match origin_of(origin) {
+                Some(origin) => Some(Count { raw: columns.count[i].cast_unsigned(), origin, confidence }),
                 None => return wrong(format!("a count of unknown origin {origin}")),
             },
         };
     }
     if given.next().is_some() { wrong("more counts than blocks or edges") } else { Ok(()) }
+}
+
+fn sources(columns: proto::Sources) -> Result<Vec<Source>> {
+    let items = columns.build_id.len();
+    same_len("sources", items, &[columns.path.len(), columns.runs.len(), columns.steps.len()])?;
+    let texts = columns.build_id.into_iter().zip(columns.path);
+    let numbers = columns.runs.into_iter().zip(columns.steps);
+    let both = texts.zip(numbers);
+    Ok(both.map(|((build_id, path), (runs, steps))| Source { steps, build_id, path, runs }).collect())
 }
 
 fn set_targets(module: &mut Module, columns: &proto::Targets) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Model to columns: all but the code.
 
-use super::{Delta, ORIGINS, TARGET_FOREIGN, TARGET_GENERATED, TARGET_OWN, number_of};
-use crate::model::{Count, Module, Target};
+use super::{Delta, TARGET_FOREIGN, TARGET_GENERATED, TARGET_OWN, origin_number};
+use crate::model::{Confidence, Count, Module, Target};
 use crate::proto;
 
 /// A module with its counts, without its code.
@@ -24,6 +24,12 @@ pub(crate) fn module(module: &Module) -> proto::Module {
             path: module.foreign.iter().map(|foreign| foreign.path.clone()).collect(),
         }),
         targets: targets(module),
+        carried: (!module.carried.is_empty()).then(|| proto::Sources {
+            build_id: module.carried.iter().map(|source| source.build_id.clone()).collect(),
+            path: module.carried.iter().map(|source| source.path.clone()).collect(),
+            runs: module.carried.iter().map(|source| source.runs).collect(),
+            steps: module.carried.iter().map(|source| source.steps).collect(),
+        }),
     }
 }
 
@@ -31,8 +37,13 @@ pub(crate) fn module(module: &Module) -> proto::Module {
 fn counts(counts: impl Iterator<Item = Option<Count>>) -> Option<proto::Counts> {
     let mut columns = proto::Counts::default();
     for count in counts {
-        columns.origin.push(count.map_or(0, |count| 1 + number_of(&ORIGINS, &count.origin)));
+        columns.origin.push(count.map_or(0, |count| origin_number(count.origin)));
         columns.count.push(count.map_or(0, |count| count.raw.cast_signed()));
+        let confidence = count.map_or(Confidence::FULL, |count| count.confidence);
+        columns.confidence.push(confidence.percent().into());
+    }
+    if columns.confidence.iter().all(|&percent| percent == Confidence::FULL.percent().into()) {
+        columns.confidence.clear();
     }
     columns.origin.iter().any(|&origin| origin != 0).then_some(columns)
 }

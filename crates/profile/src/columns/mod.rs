@@ -8,7 +8,7 @@ pub(crate) use code::{Code, CodeWriter, field_head};
 pub(crate) use decode::module as decode;
 pub(crate) use encode::module as encode;
 
-use crate::model::{DataKind, EdgeKind, Mode, Node, Origin};
+use crate::model::{DataKind, EdgeKind, Level, Mode, Node, Origin};
 
 /// Differences to the number before: what is written and what is read.
 #[derive(Default)]
@@ -73,7 +73,33 @@ const DATA_KINDS: [DataKind; 6] = [
 
 const MODES: [Mode; 3] = [Mode::Functions, Mode::Blocks, Mode::Edges];
 
-const ORIGINS: [Origin; 2] = [Origin::Measured, Origin::Derived];
+/// Zero means that there is no count.
+const MEASURED: u32 = 1;
+const DERIVED: u32 = 2;
+const CONTROL_FLOW: u32 = 3;
+const INFERRED: u32 = 4;
+/// The first of the levels.
+const MATCHED: u32 = 8;
+
+fn origin_number(origin: Origin) -> u32 {
+    match origin {
+        Origin::Measured => MEASURED,
+        Origin::Derived => DERIVED,
+        Origin::ControlFlow => CONTROL_FLOW,
+        Origin::Inferred => INFERRED,
+        Origin::Matched(level) => MATCHED + number_of(&Level::ALL, &level),
+    }
+}
+
+fn origin_of(number: u32) -> Option<Origin> {
+    match number {
+        MEASURED => Some(Origin::Measured),
+        DERIVED => Some(Origin::Derived),
+        CONTROL_FLOW => Some(Origin::ControlFlow),
+        INFERRED => Some(Origin::Inferred),
+        _ => Level::ALL.get(number.checked_sub(MATCHED)? as usize).map(|&level| Origin::Matched(level)),
+    }
+}
 
 fn number_of<T: PartialEq>(all: &[T], one: &T) -> u32 {
     all.iter().zip(0..).find(|(other, _)| *other == one).map_or(0, |(_, i)| i)

@@ -6,15 +6,19 @@
 mod count;
 mod data;
 mod function;
+mod level;
 mod loops;
 mod site;
+mod source;
 mod text;
 
-pub use count::{Count, Counter, Origin};
+pub use count::{Confidence, Count, Counter, Origin};
 pub use data::{DataBlock, DataKind, Pointer};
 pub use function::{Block, Call, CalledBy, Callee, Edge, EdgeKind, Function, Line, Loop, Node, Piece, State};
+pub use level::Level;
 pub use loops::LoopCounts;
 pub use site::{CallSite, Foreign, SiteId, Target, TargetCount};
+pub use source::Source;
 pub use text::{TextId, Texts};
 
 use relive_abi::rprof::{LOST_SHARED, LOST_TARGETS, SlotLayout};
@@ -125,6 +129,8 @@ pub struct Module {
     pub layout: SlotLayout,
     /// What the counters came to, over all slots; empty if nothing was counted.
     pub counters: Vec<u64>,
+    /// Which builds its counts were carried over from; empty if it was measured itself. Then it has no counters.
+    pub carried: Vec<Source>,
 }
 
 impl Module {
