@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Dump(Dump),
     /// Add profiles up.
     Merge(Merge),
+    /// Find the procedures, data and basic blocks of one build in another.
+    Match(crate::matching::Args),
 }
 
 const INSPECT_EXAMPLES: &str = "\

@@ -2,9 +2,11 @@
 
 mod args;
 mod bisect;
+mod build;
 mod dump;
 mod inspect;
 mod instrument;
+mod matching;
 mod merge;
 mod output;
 mod picture;
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
         args::Command::Inspect(args) => inspect::run(&args),
         args::Command::Instrument(args) => instrument::run(&args),
         args::Command::Bisect(args) => bisect::run(&args),
+        args::Command::Match(args) => matching::run(&args),
         args::Command::Merge(args) => merge::run(&args),
         args::Command::Dump(args) => dump::run(&args),
         args::Command::Report(args) => report::run(&args),

@@ -276,6 +276,22 @@ impl Function {
         }
     }
 
+    /// The code at `address`, if the profile holds it.
+    #[must_use]
+    pub fn bytes_at(&self, address: u64, len: u64) -> Option<&[u8]> {
+        let mut before = 0u64;
+        for piece in &self.pieces {
+            match address.checked_sub(piece.start) {
+                Some(offset) if offset < piece.len && len <= piece.len - offset => {
+                    let start = usize::try_from(before.checked_add(offset)?).ok()?;
+                    return self.code.get(start..)?.get(..usize::try_from(len).ok()?);
+                }
+                _ => before = before.checked_add(piece.len)?,
+            }
+        }
+        None
+    }
+
     /// How often it was entered from outside.
     #[must_use]
     pub fn entries(&self) -> Option<Count> {

@@ -1,0 +1,76 @@
+//! Matches the basic blocks of two procedures that belong together.
+//!
+//! | step | file |
+//! |---|---|
+//! | BMAT's passes over ever fuzzier hashes, each with a one-to-one and a propagation phase | [`passes`] |
+//! | beyond: blocks whose contents and neighbours are similar | [`similar`] |
+//! | what is left, by control flow | [`control_flow`] |
+
+mod control_flow;
+mod passes;
+mod similar;
+
+use crate::fingerprint::Procedure;
+use crate::identity::Both;
+use crate::pairing::Pairing;
+use relive_profile::model::{Function, Level};
+
+/// How a pair of blocks was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Found {
+    /// By content.
+    Content(Level),
+    /// By the way control reaches and leaves them.
+    ControlFlow,
+}
+
+impl Found {
+    /// A short name: of the level, or `cf`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Content(level) => level.name(),
+            Self::ControlFlow => "cf",
+        }
+    }
+}
+
+/// The blocks of two procedures.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks {
+    pub(crate) pairs: Pairing<Found>,
+    /// New blocks that share an old one with others, by control flow: new, old.
+    pub(crate) partial: Vec<(u32, u32)>,
+}
+
+/// Two procedures side by side.
+pub(crate) struct Sides<'a> {
+    pub(crate) old: &'a Procedure,
+    pub(crate) new: &'a Procedure,
+    pub(crate) ids: &'a Both,
+}
+
+impl Sides<'_> {
+    /// The hashes of all blocks at a level.
+    fn hashes(&self, level: Level) -> (Vec<u64>, Vec<u64>) {
+        let of = |procedure: &Procedure, ids: &crate::identity::Identities| {
+            (0..procedure.blocks.len() as u32).map(|b| ids.hash(procedure, b, level)).collect()
+        };
+        (of(self.old, &self.ids.old), of(self.new, &self.ids.new))
+    }
+}
+
+/// Matches by content only: what the procedures around it can be judged by.
+pub(crate) fn by_content(sides: &Sides<'_>) -> Pairing<Found> {
+    passes::run(sides)
+}
+
+/// Matches everything that can be matched.
+pub(crate) fn all(sides: &Sides<'_>, old: &Function, new: &Function) -> Blocks {
+    let mut pairs = passes::run(sides);
+    if pairs.len() < sides.new.blocks.len() && pairs.len() < sides.old.blocks.len() {
+        similar::run(sides, old, new, &mut pairs);
+    }
+    let partial = control_flow::run(sides, &mut pairs);
+    Blocks { pairs, partial }
+}

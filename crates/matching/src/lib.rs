@@ -1,0 +1,27 @@
+//! Finds the procedures, data and basic blocks of one build in another: BMAT (Wang, Pierce, McFarling 2000) for
+//! x86-64, and what goes beyond it. `docs/matching.md` tells the rules and what they were measured on.
+//!
+//! ```text
+//! two modules ─ fingerprint ─▶ procedures and data ─▶ blocks within procedures ─▶ Matching
+//! ```
+//!
+//! | module | does |
+//! |---|---|
+//! | [`fingerprint`] | what is compared: hashes of blocks at every level, references, neighbours |
+//! | [`levels`] | the levels of fuzziness |
+//! | [`identity`] | when two references are the same |
+//! | [`procedures`], [`data`] | procedures and data |
+//! | [`blocks`] | blocks |
+
+pub mod blocks;
+pub mod data;
+pub mod fingerprint;
+mod identity;
+mod levels;
+mod matching;
+mod names;
+mod pairing;
+pub mod procedures;
+
+pub use fingerprint::Fingerprint;
+pub use matching::{BlockPair, BlockStage, Matching, Pair, match_builds};

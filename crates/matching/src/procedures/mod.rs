@@ -1,0 +1,167 @@
+//! Matches procedures and data of two builds.
+//!
+//! | step | file |
+//! |---|---|
+//! | identical names, with types and without | [`names`] |
+//! | identical code at ever fuzzier levels | [`hashes`] |
+//! | beyond BMAT: what matched code refers to at the same place | [`votes`] |
+//! | beyond BMAT: what lies between neighbours that are partners | [`order`] |
+//! | similar names, similar code | [`similar`] |
+
+mod hashes;
+mod names;
+mod order;
+mod similar;
+mod sketch;
+mod votes;
+
+use crate::data;
+use crate::fingerprint::Fingerprint;
+use crate::identity::Both;
+use crate::pairing::Pairing;
+use relive_profile::model::Level;
+use sketch::Sketches;
+
+/// How a pair of procedures was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum How {
+    /// The same name in the symbol table.
+    Name,
+    /// The same name without parameters and suffixes.
+    Hierarchical,
+    /// The same code at that level.
+    Hash(Level),
+    /// Code that matched refers to them at the same place.
+    Reference,
+    /// They lie between procedures that are partners.
+    Order,
+    /// Their names are similar, and their code as well.
+    SimilarName,
+    /// Their code is similar.
+    Similar,
+}
+
+impl How {
+    /// A short name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Hierarchical => "hierarchical",
+            Self::Hash(level) => level.name(),
+            Self::Reference => "reference",
+            Self::Order => "order",
+            Self::SimilarName => "similar-name",
+            Self::Similar => "s",
+        }
+    }
+}
+
+/// How many procedures have a partner after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// What was done.
+    pub name: &'static str,
+    /// How many pairs there are then.
+    pub matched: usize,
+}
+
+/// Procedures and data of two builds being matched.
+pub(crate) struct Search<'a> {
+    pub(crate) old: &'a Fingerprint<'a>,
+    pub(crate) new: &'a Fingerprint<'a>,
+    pub(crate) procedures: Pairing<How>,
+    pub(crate) data: Pairing<data::How>,
+    pub(crate) ids: Both,
+    pub(crate) stages: Vec<Stage>,
+    sketches: Sketches,
+    /// Procedures whose references have been looked at, by the new one.
+    heard: Vec<bool>,
+}
+
+/// Rounds of looking at what new partners refer to: each finds what is one call further away.
+const MOST_ROUNDS: usize = 12;
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(old: &'a Fingerprint<'a>, new: &'a Fingerprint<'a>) -> Self {
+        Self {
+            old,
+            new,
+            procedures: Pairing::new(old.procedures.len(), new.procedures.len()),
+            data: Pairing::new(old.data.len(), new.data.len()),
+            ids: Both::new(old, new),
+            stages: Vec::new(),
+            sketches: Sketches::default(),
+            heard: vec![false; new.procedures.len()],
+        }
+    }
+
+    pub(crate) fn run(&mut self) {
+        names::identical(self);
+        self.stage("identical names");
+        names::hierarchical(self);
+        self.stage("hierarchical names");
+        data::by_name(self);
+        data::by_content(self);
+        self.ids.update(&self.procedures, &self.data);
+        // Identical code first, and what follows from it: it is almost never wrong.
+        for level in [Level::Exact, Level::One] {
+            hashes::unique(self, level);
+            self.stage(level_name(level));
+            self.follow();
+        }
+        for level in [Level::Three, Level::LastOne, Level::Five, Level::LastThree] {
+            hashes::unique(self, level);
+            self.stage(level_name(level));
+        }
+        self.follow();
+        self.stage("references");
+        similar::names(self);
+        self.stage("similar names");
+        for _ in 0..MOST_ROUNDS {
+            let before = self.procedures.len();
+            order::run(self);
+            similar::code(self);
+            self.follow();
+            if self.procedures.len() == before {
+                break;
+            }
+        }
+        self.stage("similar code");
+        data::in_between(self);
+        self.ids.update(&self.procedures, &self.data);
+    }
+
+    /// Looks at what partners refer to until nothing follows any more.
+    fn follow(&mut self) {
+        for _ in 0..MOST_ROUNDS {
+            self.ids.update(&self.procedures, &self.data);
+            let found = votes::run(self) + hashes::unique(self, Level::One);
+            if found == 0 {
+                break;
+            }
+        }
+        self.ids.update(&self.procedures, &self.data);
+    }
+
+    fn stage(&mut self, name: &'static str) {
+        self.stages.push(Stage { name, matched: self.procedures.len() });
+    }
+
+    /// How alike the code of two procedures is, from 0 to 1.
+    fn alike(&mut self, old: u32, new: u32) -> f64 {
+        self.sketches.alike(self.old, self.new, old, new)
+    }
+}
+
+fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Exact => "hash 0",
+        Level::One => "hash 1",
+        Level::LastOne => "hash 1a",
+        Level::Three => "hash 3",
+        Level::LastThree => "hash 3a",
+        Level::Five => "hash 5",
+        _ => "hash",
+    }
+}

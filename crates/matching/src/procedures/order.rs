@@ -1,0 +1,63 @@
+//! Compilers and linkers keep the order of functions: those between two pairs of neighbours that are partners are most
+//! often partners in their order.
+
+use super::{How, Search};
+
+/// Gaps larger than this are not looked at: it takes the square of it.
+const MOST: usize = 96;
+
+/// Procedures in a gap must be this much alike; small ones more, because many small ones are alike.
+fn least(insns: u32) -> f64 {
+    if insns < 12 { 0.6 } else { 0.25 }
+}
+
+pub(super) fn run(search: &mut Search<'_>) {
+    let pairs: Vec<(u32, u32)> = search.procedures.pairs().map(|(old, new, _)| (old, new)).collect();
+    let ends = (search.old.procedures.len() as u32, search.new.procedures.len() as u32);
+    let mut before = (None, None);
+    let mut gaps = Vec::new();
+    for (old, new) in pairs.into_iter().chain([ends]) {
+        let first = |before: Option<u32>| before.map_or(0, |b| b + 1);
+        let (a, b) = (first(before.0), first(before.1));
+        if a < old && b < new {
+            gaps.push((a..old, b..new));
+        }
+        before = (Some(old), Some(new));
+    }
+    for (old, new) in gaps {
+        let old: Vec<u32> = old.filter(|&i| search.procedures.of_old(i).is_none()).take(MOST + 1).collect();
+        let new: Vec<u32> = new.filter(|&i| search.procedures.of_new(i).is_none()).take(MOST + 1).collect();
+        if !old.is_empty() && !new.is_empty() && old.len() <= MOST && new.len() <= MOST {
+            align(search, &old, &new);
+        }
+    }
+}
+
+/// Pairs two lists without changing their order, so that the sum of likenesses is the greatest.
+fn align(search: &mut Search<'_>, old: &[u32], new: &[u32]) {
+    let width = new.len() + 1;
+    let mut best = vec![0.0f64; (old.len() + 1) * width];
+    let mut alike = vec![0.0f64; old.len() * new.len()];
+    for (i, &a) in old.iter().enumerate().rev() {
+        for (j, &b) in new.iter().enumerate().rev() {
+            let insns = search.old.procedures[a as usize].insns.min(search.new.procedures[b as usize].insns);
+            let likeness = search.alike(a, b);
+            let likeness = if likeness >= least(insns) { likeness } else { 0.0 };
+            alike[i * new.len() + j] = likeness;
+            let paired = best[(i + 1) * width + j + 1] + likeness;
+            best[i * width + j] = paired.max(best[(i + 1) * width + j]).max(best[i * width + j + 1]);
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    while i < old.len() && j < new.len() {
+        let likeness = alike[i * new.len() + j];
+        if likeness > 0.0 && best[i * width + j] <= best[(i + 1) * width + j + 1] + likeness {
+            search.procedures.pair(old[i], new[j], How::Order);
+            (i, j) = (i + 1, j + 1);
+        } else if best[i * width + j] <= best[(i + 1) * width + j] {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+}
