@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Dump(Dump),
     /// Add profiles up.
     Merge(Merge),
+    /// Tell how good a profile is that was carried over to another build, by one measured on that build.
+    Evaluate(crate::evaluate::Args),
 }
 
 const INSPECT_EXAMPLES: &str = "\

@@ -3,6 +3,7 @@
 mod args;
 mod bisect;
 mod dump;
+mod evaluate;
 mod inspect;
 mod instrument;
 mod merge;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         args::Command::Merge(args) => merge::run(&args),
         args::Command::Dump(args) => dump::run(&args),
         args::Command::Report(args) => report::run(&args),
+        args::Command::Evaluate(args) => evaluate::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

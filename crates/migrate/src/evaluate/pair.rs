@@ -63,10 +63,12 @@ pub(super) fn pair_modules<'p>(carried: &'p Profile, fresh: &'p Profile) -> Vec<
 pub(super) fn pair_functions<'p>(carried: &'p Module, fresh: &'p Module) -> (Vec<Pair<'p>>, Strangers) {
     let by_address: HashMap<u64, &Function> = carried.functions.iter().map(|f| (f.address, f)).collect();
     let mut found = 0;
-    let pair = |function: &'p Function| {
-        let (carried, blocks) = match by_address.get(&function.address) {
+    let pair = |(i, function): (usize, &'p Function)| {
+        // Several may begin at one address: then the one of the same number.
+        let same = carried.functions.get(i).filter(|other| other.address == function.address);
+        let (carried, blocks) = match same.or_else(|| by_address.get(&function.address).copied()) {
             Some(carried) if has_same_shape(carried, function) => {
-                (Cow::Borrowed(*carried), carried.blocks.len())
+                (Cow::Borrowed(carried), carried.blocks.len())
             }
             Some(carried) => in_shape_of(function, carried),
             None => (Cow::Owned(without_counts(function)), 0),
@@ -74,7 +76,7 @@ pub(super) fn pair_functions<'p>(carried: &'p Module, fresh: &'p Module) -> (Vec
         found += blocks;
         Pair { module: fresh, fresh: function, carried }
     };
-    let pairs = fresh.functions.iter().map(pair).collect();
+    let pairs = fresh.functions.iter().enumerate().map(pair).collect();
     let without = |module: &Module| {
         let blocks: usize = module.functions.iter().map(|function| function.blocks.len()).sum();
         blocks.saturating_sub(found) as u64
