@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Merge(Merge),
     /// Find the procedures, data and basic blocks of one build in another.
     Match(crate::matching::Args),
+    /// Tell how good a profile is that was carried over to another build, by one measured on that build.
+    Evaluate(crate::evaluate::Args),
 }
 
 const INSPECT_EXAMPLES: &str = "\

@@ -4,6 +4,7 @@ mod args;
 mod bisect;
 mod build;
 mod dump;
+mod evaluate;
 mod inspect;
 mod instrument;
 mod matching;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         args::Command::Merge(args) => merge::run(&args),
         args::Command::Dump(args) => dump::run(&args),
         args::Command::Report(args) => report::run(&args),
+        args::Command::Evaluate(args) => evaluate::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

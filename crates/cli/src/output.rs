@@ -70,6 +70,11 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
+/// That many of them.
+pub(crate) fn several(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{} {what}s", grouped(number)) }
+}
+
 /// A share in per cent: never rounded up to 100 unless it is all.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 || part == whole {
@@ -77,6 +82,16 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
     let hundredths = part as u128 * 10_000 / u128::from(whole);
     format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+}
+
+/// The same for a share that was worked out already; `-` if it is not known.
+pub(crate) fn percent_of(share: Option<f64>) -> String {
+    match share {
+        None => "-".to_string(),
+        Some(share) if share >= 1.0 => "100 %".to_string(),
+        // What is a whole number of hundredths may be a trifle below.
+        Some(share) => format!("{:.2} %", ((share * 10_000.0 + 1e-6).floor() / 100.0).min(99.99)),
+    }
 }
 
 /// Text that cannot break a table, whatever a symbol is called.
@@ -106,6 +121,9 @@ mod tests {
         assert_eq!(percent(5, 5), "100 %");
         assert_eq!(percent(0, 5), "0.00 %");
         assert_eq!(percent(0, 0), "100 %");
+        let shares = [0.0, 0.5, 0.9987, 0.123_456, 1.0 - 1e-9, 1.0].map(Some).map(percent_of);
+        assert_eq!(shares, ["0.00 %", "50.00 %", "99.87 %", "12.34 %", "99.99 %", "100 %"]);
+        assert_eq!(percent_of(None), "-");
     }
 
     #[test]

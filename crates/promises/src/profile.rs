@@ -7,11 +7,12 @@ use crate::stopwatch::timed;
 use prost::Message as _;
 use relive_abi::rprof::{MAGIC, SlotLayout, VERSION};
 use relive_abi::{PAGE, hash, page_up};
+use relive_migrate::evaluate::evaluate;
 use relive_profile::model::Profile;
 use relive_profile::{file, flow, merge, proto};
 
 /// What must hold of every profile: it is read or refused with a reason; what was read can be asked anything,
-/// added up, written and read again, and writing changes nothing any more.
+/// added up, written and read again, and writing changes nothing any more; and it is as good as itself.
 ///
 /// # Panics
 /// If it does not hold.
@@ -47,6 +48,13 @@ fn check_profile(profile: Profile) {
                 let _ = module.file(line);
             }
         }
+    }
+    if let Ok(found) = evaluate(&profile, &profile) {
+        let overlaps = [&found.blocks, &found.edges, &found.instructions].map(|overlap| overlap.metric());
+        let others =
+            [found.branches.metric(), found.coverage.metric(), found.targets.overlap, found.trips.metric()];
+        let figures = overlaps.into_iter().chain(others);
+        assert!(figures.flatten().all(|figure| figure == 1.0), "as good as itself: {found:?}");
     }
     let written = file::write(&profile);
     let again = file::read(&written).expect("what was read can be written");

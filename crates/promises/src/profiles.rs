@@ -12,10 +12,11 @@ use relive_probe::describe::{Fate, Measured, Subject, describe};
 use relive_probe::frequency::Frequencies;
 use relive_probe::graph::{Calls, Comeback, Flow};
 use relive_probe::placement::Plan;
-use relive_profile::model::Mode;
+use relive_profile::file;
+use relive_profile::model::{Confidence, Count, Level, Mode, Origin, Source};
 use std::collections::HashMap;
 
-/// A name and a profile for each mode and some of the programs.
+/// A name and a profile for each mode and some of the programs, and as if it had been carried over.
 ///
 /// # Panics
 /// If a compiler is missing.
@@ -27,6 +28,7 @@ pub fn profiles() -> Vec<(String, Vec<u8>)> {
         for mode in [Mode::Functions, Mode::Blocks, Mode::Edges] {
             found.push((format!("{name}-{}", mode.name()), profile(&file, mode)));
         }
+        found.push((format!("{name}-carried"), carried(&profile(&file, Mode::Edges))));
     }
     found
 }
@@ -86,6 +88,38 @@ fn profile(file: &[u8], mode: Mode) -> Vec<u8> {
     });
     bytes.extend(slot(&layout, &sites, program.functions[0].entry.0));
     bytes
+}
+
+/// The same profile without counters, its counts of all origins.
+fn carried(measured: &[u8]) -> Vec<u8> {
+    let mut profile = file::read(measured).expect("a profile");
+    let mut origins = Level::ALL
+        .map(Origin::Matched)
+        .into_iter()
+        .chain([Origin::ControlFlow, Origin::Inferred])
+        .zip([100, 95, 60, 20].into_iter().cycle())
+        .cycle();
+    let mut carry = |count: &mut Option<Count>| {
+        let (origin, percent) = origins.next().expect("without end");
+        *count = count.map(|Count { raw, .. }| Count { raw, origin, confidence: Confidence::new(percent) });
+    };
+    for module in &mut profile.modules {
+        module.counters = Vec::new();
+        module.layout = SlotLayout { sites: module.layout.sites, ..SlotLayout::default() };
+        module.carried =
+            vec![Source { steps: 1, build_id: vec![1; 20], path: "/usr/bin/before".into(), runs: 1 }];
+        for function in &mut module.functions {
+            for block in &mut function.blocks {
+                block.counter = None;
+                carry(&mut block.count);
+            }
+            for edge in &mut function.edges {
+                edge.counter = None;
+                carry(&mut edge.count);
+            }
+        }
+    }
+    file::write(&profile)
 }
 
 /// A slot in which small numbers were counted, and calls of one function here and one elsewhere.

@@ -74,7 +74,7 @@ fn damaged_profiles() {
         for seed in 0..60 {
             let mut dice = Dice::new(seed);
             let mut case = profile::Case::unpack(&file);
-            let in_slots = dice.once_in(3);
+            let in_slots = dice.once_in(3) && !case.slots.is_empty();
             let part = if in_slots { &mut case.slots } else { &mut case.description };
             for _ in 0..=dice.roll(3) {
                 let at = dice.roll(part.len());

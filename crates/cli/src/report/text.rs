@@ -3,7 +3,7 @@
 use super::date::utc;
 use super::facts::{Coverage, Facts, FunctionFacts, ModuleFacts, Reasons};
 use crate::args::Report;
-use crate::output::{field, grouped, percent};
+use crate::output::{field, grouped, percent, several};
 use crate::profiles::hex;
 use anyhow::Result;
 use relive_image::names::demangle;
@@ -224,11 +224,6 @@ impl Screen<'_, '_> {
         }
         Ok(())
     }
-}
-
-/// That many of them.
-fn several(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{} {what}s", grouped(number)) }
 }
 
 fn number(number: Option<u64>) -> String {

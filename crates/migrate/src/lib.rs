@@ -1,0 +1,7 @@
+//! Carries a profile to another build.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`evaluate`](mod@evaluate) | how good a carried profile is, by one that was measured |
+
+pub mod evaluate;
