@@ -1,9 +1,10 @@
 //! Right matches, not only many: matched blocks judged by the debug information, which the matcher does not see.
 //!
 //! `relive match --no-debug-info` pairs the blocks of two versions, with symbols and stripped. `build` says which statements
-//! each block comes from, `judge` what is right.
+//! each block comes from, `edits` which statements were edited, `judge` what is right.
 
 mod build;
+mod edits;
 mod judge;
 mod source;
 
@@ -13,6 +14,7 @@ use crate::process::output_of;
 use crate::table::Table;
 use anyhow::{Context, Result};
 use build::Build;
+use edits::Edits;
 use judge::{Matched, Share, Verdict};
 use source::Texts;
 use std::collections::BTreeMap;
@@ -60,11 +62,12 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
             }
         }
         let (old, new) = (&builds[&key(&pair.old)], &builds[&key(&pair.new)]);
+        let edits = Edits::between(old, new)?;
         let mut verdicts = Vec::new();
         for stripped in [false, true] {
             match matched(&relive, &corpus, pair, stripped) {
                 Ok(matched) => {
-                    let verdict = judge::judge(&matched, old, new, stripped);
+                    let verdict = judge::judge(&matched, old, new, &edits, stripped);
                     show(pair, &verdict, old, new, stripped, &texts, options.show);
                     verdicts.push(verdict);
                 }

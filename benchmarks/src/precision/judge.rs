@@ -1,15 +1,20 @@
 //! Which matched pairs are right, and which blocks should have been matched.
 //!
 //! A pair is **right** if the two blocks share a statement: some instruction of either comes from a line with the same
-//! text. The compiler moves single instructions across blocks, so the first one alone would blame the matcher for the
-//! scheduler; how many pairs agree in the first one too is a number of its own. A pair is **judged** if both blocks have
-//! a line that says something (`source::meaningful`).
+//! text, or from lines of which one took the place of the other (`edits`). The compiler moves single instructions across
+//! blocks, so the first one alone would blame the matcher for the scheduler; how many pairs agree in the first one too is
+//! a number of its own.
+//!
+//! It is **wrong** if they do not, and a statement of one of them is still there in the other version's function: its
+//! partner is elsewhere. The rest is **not judged**: lines that say nothing (`source::meaningful`), and code that was written
+//! anew, where the text cannot tell what became of it.
 //!
 //! A new block is **unchanged**, so that its partner is certain to exist, if a function of its name is in both builds, and
 //! of the text of its first line that function has as many lines and as many blocks in one as in the other. It is
 //! **found** if it is matched with a block of that function that begins with that text.
 
-use super::build::Build;
+use super::build::{Block, Build};
+use super::edits::Edits;
 use crate::relive::{hex, rows};
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
@@ -93,7 +98,7 @@ impl Verdict {
 }
 
 /// Judges the pairs of one copy. Unchanged blocks are always those of the named copies.
-pub(crate) fn judge(pairs: &[Matched], old: &Build, new: &Build, stripped: bool) -> Verdict {
+pub(crate) fn judge(pairs: &[Matched], old: &Build, new: &Build, edits: &Edits, stripped: bool) -> Verdict {
     let [old_blocks, new_blocks] =
         [old, new].map(|build| if stripped { &build.stripped } else { &build.named });
     let mut verdict = Verdict::default();
@@ -109,7 +114,12 @@ pub(crate) fn judge(pairs: &[Matched], old: &Build, new: &Build, stripped: bool)
         if one.texts.is_empty() || other.texts.is_empty() {
             continue;
         }
-        let right = one.texts.iter().any(|text| other.texts.binary_search(text).is_ok());
+        let right = same_text(one, other) || same_edit(one, other, edits);
+        let still_there =
+            |block: &Block, build: &Build| block.texts.iter().any(|&text| build.has(&block.function, text));
+        if !right && !still_there(one, new) && !still_there(other, old) {
+            continue;
+        }
         let level = if pair.partial { "(partial)" } else { &pair.level };
         verdict.levels.entry(level.to_owned()).or_default().count(right);
         if !pair.partial {
@@ -137,15 +147,30 @@ pub(crate) fn judge(pairs: &[Matched], old: &Build, new: &Build, stripped: bool)
     verdict
 }
 
+fn same_text(one: &Block, other: &Block) -> bool {
+    one.texts.iter().any(|text| other.texts.binary_search(text).is_ok())
+}
+
+fn same_edit(old: &Block, new: &Block, edits: &Edits) -> bool {
+    let changed = |line| edits.new.get(line);
+    let mut before = old.lines.iter().filter_map(|line| edits.old.get(line));
+    before.any(|edit| new.lines.iter().filter_map(changed).any(|own| own == edit))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::build::{Block, Occurrences};
+    use super::super::build::Occurrences;
     use super::*;
 
     fn build(blocks: &[(u64, u32, &[u32])]) -> Build {
         let mut build = Build::default();
         for &(address, first, texts) in blocks {
-            let block = Block { function: "f".into(), first: Some(first), texts: texts.to_vec() };
+            let block = Block {
+                function: "f".into(),
+                first: Some(first),
+                texts: texts.to_vec(),
+                lines: vec![(0, first)],
+            };
             build.named.insert(address, block.clone());
             build.stripped.insert(address, block);
             let of_function = build.functions.entry("f".into()).or_default();
@@ -158,17 +183,22 @@ mod tests {
     #[test]
     fn right_wrong_and_forgotten() {
         let old = build(&[(0x10, 1, &[1, 2]), (0x20, 3, &[3]), (0x30, 4, &[4]), (0x40, 6, &[6])]);
-        let new = build(&[(0x11, 1, &[1]), (0x21, 3, &[3]), (0x31, 4, &[4]), (0x41, 5, &[2, 5])]);
+        let new = build(&[(0x11, 1, &[1]), (0x21, 3, &[3]), (0x31, 4, &[4]), (0x41, 5, &[5])]);
         let text = "kind\told\tnew\tlevel\nprocedure\t0x10\t0x11\tname\nblock\t0x10\t0x11\t1\n\
                     block\t0x20\t0x31\t5\npartial\t0x30\t0x21\tcontrol-flow\nblock\t0x40\t0x41\t5\n";
-        let verdict = judge(&parse(text).unwrap(), &old, &new, false);
-        assert_eq!((verdict.pairs, verdict.precision), (3, Share { right: 1, all: 3 }));
+        let pairs = parse(text).unwrap();
+        let verdict = judge(&pairs, &old, &new, &Edits::default(), false);
+        // statement 6 became 5, which the text does not tell
+        assert_eq!((verdict.pairs, verdict.precision), (3, Share { right: 1, all: 2 }));
         // 1, 3 and 4 are in both: 1 is found, 3 is matched by control flow only, 4 wrongly
         assert_eq!(verdict.recall, Share { right: 1, all: 3 });
         assert_eq!(verdict.matched, Share { right: 2, all: 3 });
         assert_eq!(verdict.levels["(partial)"], Share { right: 0, all: 1 });
-        assert_eq!(verdict.levels["5"], Share { right: 0, all: 2 });
-        assert_eq!(verdict.wrong.len(), 2);
+        assert_eq!(verdict.levels["5"], Share { right: 0, all: 1 });
+        assert_eq!(verdict.wrong.len(), 1);
+        let edits = Edits { old: [((0, 6), 1)].into(), new: [((0, 5), 1)].into() };
+        let verdict = judge(&pairs, &old, &new, &edits, false);
+        assert_eq!(verdict.precision, Share { right: 2, all: 3 });
         assert!(parse("kind\told\tnew\tlevel\nother\t0x1\t0x1\t1\n").is_err());
     }
 }

@@ -29,35 +29,52 @@ impl Texts {
     }
 }
 
-/// The files of one build, as their lines' texts.
+/// The source files of one build, each once.
 pub(crate) struct Sources<'a> {
     corpus: &'a Path,
-    root: PathBuf,
-    files: HashMap<PathBuf, Vec<Option<TextId>>>,
+    /// The folder of the version.
+    pub(crate) root: PathBuf,
+    numbers: HashMap<PathBuf, u32>,
+    pub(crate) paths: Vec<PathBuf>,
+    /// What the lines of each file say; `None` for lines that say too little to be told apart.
+    pub(crate) texts: Vec<Vec<Option<TextId>>>,
     /// Files that the line table names and that are not here.
     pub(crate) missing: BTreeSet<PathBuf>,
 }
 
 impl<'a> Sources<'a> {
     pub(crate) fn of(build: &Build, corpus: &'a Path) -> Self {
-        let root = corpus.join("src").join(&build.program).join(&build.version);
-        Self { corpus, root, files: HashMap::new(), missing: BTreeSet::new() }
+        Self {
+            corpus,
+            root: corpus.join("src").join(&build.program).join(&build.version),
+            numbers: HashMap::new(),
+            paths: Vec::new(),
+            texts: Vec::new(),
+            missing: BTreeSet::new(),
+        }
     }
 
-    /// The texts of a file's lines; `None` for lines that say too little to be told apart.
-    pub(crate) fn lines(&mut self, file: &File, texts: &mut Texts) -> &[Option<TextId>] {
+    /// The number of a file, which is read when it is first asked for.
+    pub(crate) fn file(&mut self, file: &File, texts: &mut Texts) -> u32 {
         let path = self.place(file);
-        let missing = &mut self.missing;
-        self.files.entry(path).or_insert_with_key(|path| match std::fs::read(path) {
+        if let Some(&number) = self.numbers.get(&path) {
+            return number;
+        }
+        let lines = match std::fs::read(&path) {
             Ok(bytes) => {
                 let text = String::from_utf8_lossy(&bytes);
                 text.lines().map(|line| meaningful(line).map(|line| texts.number(line))).collect()
             }
             Err(_) => {
-                missing.insert(path.clone());
+                self.missing.insert(path.clone());
                 Vec::new()
             }
-        })
+        };
+        let number = self.paths.len() as u32;
+        self.numbers.insert(path.clone(), number);
+        self.paths.push(path);
+        self.texts.push(lines);
+        number
     }
 
     /// Undoes the prefix maps of build.sh and recipes.sh.
