@@ -33,6 +33,13 @@ impl Build {
         path.into()
     }
 
+    /// The copy with symbols that relive is shown: without clang's block map.
+    pub(crate) fn named(&self, corpus: &Path) -> PathBuf {
+        Some(self.binary(corpus, ".nomap"))
+            .filter(|path| path.exists())
+            .unwrap_or_else(|| self.binary(corpus, ""))
+    }
+
     /// The folder of its assembler source.
     pub(crate) fn assembler(&self, corpus: &Path) -> PathBuf {
         self.place(corpus, "asm")

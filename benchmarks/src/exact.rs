@@ -14,7 +14,7 @@ use crate::oracle::listing::Listing;
 use crate::oracle::symbols::Symbols;
 use crate::process::output_of;
 use crate::table::{Table, percent};
-use crate::workload::{Ran, Workload};
+use crate::workload::{Ran, Stage, Workload};
 use anyhow::{Context, Result, ensure};
 use judge::{Compared, Difference, Verdict};
 use profile::Profile;
@@ -112,9 +112,7 @@ impl Run<'_> {
     /// Both copies of a build: with symbols, and stripped. Their addresses are the same, so one truth serves both.
     fn build(&self, build: &Build) -> Result<Vec<(&'static str, Outcome)>> {
         let stripped = build.binary(self.corpus, ".stripped");
-        // relive is never shown clang's block map
-        let named = Some(build.binary(self.corpus, ".nomap")).filter(|path| path.exists());
-        let named = named.unwrap_or_else(|| build.binary(self.corpus, ""));
+        let named = build.named(self.corpus);
         let workload = Workload::of(&build.program, self.corpus);
         let judged = if is_static(build) { Some(self.own_code(build)?) } else { None };
         let listing = Listing::of(&stripped)?;
@@ -202,29 +200,6 @@ impl Pair<'_> {
     fn counts(&self, environment: &[(&str, &OsStr)]) -> Result<BTreeMap<u64, u64>> {
         let (_, profile) = self.counted(environment)?;
         Profile::counts(self.run.relive, &profile)
-    }
-}
-
-/// Where every variant of a program runs, under the very same path: programs look at their name, and hash it.
-pub(crate) struct Stage {
-    folder: PathBuf,
-    path: PathBuf,
-}
-
-impl Stage {
-    fn new(root: &Path, program: &str) -> Result<Self> {
-        let folder = root.join("stage");
-        std::fs::create_dir_all(folder.join("bin"))?;
-        Ok(Self { path: folder.join("bin").join(program), folder })
-    }
-
-    /// The path, with this file in it now.
-    fn put(&self, file: &Path) -> Result<PathBuf> {
-        if self.path.exists() {
-            std::fs::remove_file(&self.path)?;
-        }
-        std::fs::copy(file, &self.path).with_context(|| format!("cannot copy {}", file.display()))?;
-        Ok(self.path.clone())
     }
 }
 

@@ -12,14 +12,20 @@
 mod accuracy;
 mod behave;
 mod breadth;
+mod carry;
 mod compare;
 mod corpus;
+mod dump;
 mod exact;
 mod oracle;
 mod overhead;
+mod pairs;
+mod precision;
 mod process;
+mod profiles;
 mod relive;
 mod speed;
+mod stale_bolt;
 mod table;
 mod truth;
 mod workload;
@@ -46,6 +52,8 @@ enum Command {
     Behave(behave::Options),
     /// Every executable and library of this machine: crashes, hangs, and how much is understood
     Breadth(breadth::Options),
+    /// Profiles carried to the next version against fresh ones of it
+    Carry(carry::Options),
     /// Counts of rewritten corpus programs against callgrind's, block by block
     Exact(exact::Options),
     /// Processor time of programs that count, against the same without, and against peers
@@ -53,8 +61,12 @@ enum Command {
     /// Runs a program and notes its processor time: what `overhead` puts before programs
     #[command(hide = true)]
     TimeChild(overhead::TimeOptions),
+    /// Matched blocks: are they the same statement of the source, by the debug information?
+    Precision(precision::Options),
     /// Time and memory against `objdump -d`
     Speed(speed::Options),
+    /// Profiles carried by relive and by BOLT's stale matching, against fresh ones
+    StaleBolt(stale_bolt::Options),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +76,7 @@ fn main() -> ExitCode {
         Command::AccuracyRun(options) => accuracy::executed(&options),
         Command::Behave(options) => behave::run(&options),
         Command::Breadth(options) => breadth::run(&options),
+        Command::Carry(options) => carry::run(&options),
         Command::Exact(options) => exact::run(&options),
         Command::Overhead(options) => overhead::run(&options),
         Command::TimeChild(options) => {
@@ -75,7 +88,9 @@ fn main() -> ExitCode {
                 |status| ExitCode::from(u8::try_from(status).unwrap_or(128)),
             );
         }
+        Command::Precision(options) => precision::run(&options),
         Command::Speed(options) => speed::run(&options),
+        Command::StaleBolt(options) => stale_bolt::run(&options),
     };
     match outcome {
         Ok(violations) => ExitCode::from(u8::from(violations > 0)),

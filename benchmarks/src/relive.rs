@@ -36,6 +36,8 @@ pub(crate) struct Reading {
     entries: HashMap<u64, bool>,
     /// Names of which every function is understood: a block names its function, and names need not be unique.
     understood_names: BTreeSet<String>,
+    /// How many functions have each name.
+    names: HashMap<String, usize>,
 }
 
 impl Reading {
@@ -54,8 +56,17 @@ impl Reading {
         }
         let understood_names =
             names.iter().filter(|(_, all)| **all).map(|(name, _)| (*name).to_owned()).collect();
+        let mut counted: HashMap<String, usize> = HashMap::new();
+        for function in &functions {
+            *counted.entry(function.name.clone()).or_default() += 1;
+        }
         let entries = functions.iter().map(|f| (f.address, f.status == "understood")).collect();
-        Self { blocks: blocks.into_iter().map(|b| (b.address, b)).collect(), entries, understood_names }
+        Self {
+            blocks: blocks.into_iter().map(|b| (b.address, b)).collect(),
+            entries,
+            understood_names,
+            names: counted,
+        }
     }
 
     /// Is the code that begins here (a function or its cold piece) said to be understood? `None`: not known at all.
@@ -78,6 +89,16 @@ impl Reading {
             .next_back()
             .map(|(_, block)| block)
             .filter(|block| address < block.end())
+    }
+
+    /// All blocks, by address.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.values()
+    }
+
+    /// Is there only one function of this name?
+    pub(crate) fn is_unique(&self, name: &str) -> bool {
+        self.names.get(name) == Some(&1)
     }
 
     /// Blocks that begin in a range.

@@ -52,6 +52,29 @@ impl Workload {
     }
 }
 
+/// Where every variant of a program runs, under the very same path: programs look at their name, and hash it.
+pub(crate) struct Stage {
+    pub(crate) folder: PathBuf,
+    path: PathBuf,
+}
+
+impl Stage {
+    pub(crate) fn new(root: &Path, program: &str) -> Result<Self> {
+        let folder = root.join("stage");
+        std::fs::create_dir_all(folder.join("bin"))?;
+        Ok(Self { path: folder.join("bin").join(program), folder })
+    }
+
+    /// The path, with this file in it now.
+    pub(crate) fn put(&self, file: &Path) -> Result<PathBuf> {
+        if self.path.exists() {
+            std::fs::remove_file(&self.path)?;
+        }
+        std::fs::copy(file, &self.path).with_context(|| format!("cannot copy {}", file.display()))?;
+        Ok(self.path.clone())
+    }
+}
+
 /// The text with each of these names replaced by `@`.
 pub(crate) fn without(text: &[u8], names: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());

@@ -111,8 +111,8 @@ pub(crate) fn compare(
 
 #[cfg(test)]
 mod tests {
-    use super::super::profile::Block;
     use super::*;
+    use crate::dump::Block;
 
     #[test]
     fn each_block() {

@@ -1,20 +1,12 @@
 //! A profile as `relive dump` and `relive report --json` print it, and whether its counts add up.
 
+use crate::dump::{Block, parse_blocks, parse_count};
 use crate::process::output_of;
-use crate::relive::{hex, rows};
+use crate::relive::rows;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-
-/// One block; no count if its function is not measured.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Block {
-    pub(crate) function: String,
-    pub(crate) address: u64,
-    pub(crate) size: u64,
-    pub(crate) count: Option<u64>,
-}
 
 /// The blocks of a profile, and what is wrong in itself.
 pub(crate) struct Profile {
@@ -38,30 +30,6 @@ impl Profile {
         let text = output_of(Command::new(relive).arg("dump").arg(profile).arg("--blocks"))?;
         Ok(parse_blocks(&text)?.into_iter().filter_map(|block| Some((block.address, block.count?))).collect())
     }
-}
-
-fn parse_blocks(text: &str) -> Result<Vec<Block>> {
-    rows(text, "module\tfunction\taddress\tsize\tcount\torigin\tconfidence")?
-        .map(|row| {
-            let [_, function, address, size, count, ..] = row[..] else {
-                bail!("not seven columns: {row:?}")
-            };
-            let size = size.parse().with_context(|| format!("bad size {size:?}"))?;
-            Ok(Block {
-                function: function.to_owned(),
-                address: hex(address)?,
-                size,
-                count: parse_count(count)?,
-            })
-        })
-        .collect()
-}
-
-fn parse_count(text: &str) -> Result<Option<u64>> {
-    if text == "-" {
-        return Ok(None);
-    }
-    text.parse().map(Some).with_context(|| format!("bad count {text:?}"))
 }
 
 /// What enters a block or hub must leave it, and is the count of the block. Nodes with an unknown edge are not judged.

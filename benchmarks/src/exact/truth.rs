@@ -1,9 +1,8 @@
 //! Callgrind's counts of a build, kept between runs: they take minutes.
 
-use super::Stage;
 use crate::corpus::Build;
 use crate::oracle::callgrind::{self, Counts};
-use crate::workload::Workload;
+use crate::workload::{Stage, Workload};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -3,5 +3,6 @@
 pub(crate) mod assembler;
 pub(crate) mod block_map;
 pub(crate) mod callgrind;
+pub(crate) mod line_table;
 pub(crate) mod listing;
 pub(crate) mod symbols;
