@@ -1,0 +1,7 @@
+//! Carries a profile to another build.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`balance`](mod@balance) | counts that add up, as near as can be to ones that do not |
+
+pub mod balance;
