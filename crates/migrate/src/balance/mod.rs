@@ -18,10 +18,11 @@
 //! evidence leads loses it, and no input is without a solution.
 //!
 //! **It ends.** Each path carries at least one unit, and usually all a node has too much or another too little, or all an
-//! arc can take before its price changes. In a function of 20,000 blocks with a tenth of the evidence wrong that takes two
-//! milliseconds, with all of it wrong one second (`tests/size.rs`). What is slow are dense graphs, in which everything
-//! is near everything: 83 cases that each lead to all others, a tenth wrong, take half a second; a hub
-//! between them, two milliseconds.
+//! arc can take before its price changes. There is no good bound on how many that are. Measured (`tests/size.rs`): 20,000
+//! blocks of nested statements with a tenth of the evidence wrong take a few milliseconds, with all of it wrong half a
+//! second. Slow are graphs in which everything is near everything: a switch with 6000 cases, a tenth wrong, takes 50
+//! milliseconds; 83 cases that each lead to all others, half a second; 150 such cases, eight seconds. The last two
+//! are better given as cases with one node between all of them.
 //!
 //! **Limits.** Flows are kept within `u64`: where evidence calls for more, the best flow that fits is found.
 //! Excess is summed in 128 bits. Path costs fit into 63 bits for fewer than 2³⁰ nodes, which is more than
