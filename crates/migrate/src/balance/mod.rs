@@ -6,7 +6,7 @@
 //! what is too much at one node goes, by arcs that then carry more or, backward, by arcs that then carry less, to nodes
 //! where it is missing.
 //!
-//! The way is that of successive shortest paths ([`paths`]). It begins with the evidence, which costs nothing, and
+//! The way is that of successive shortest paths (`paths`). It begins with the evidence, which costs nothing, and
 //! takes the cheapest path from a node with too much to a node with too little until none is left. Most
 //! evidence adds up, and what does not is mostly missing nearby: the work is then in proportion to what is wrong,
 //! where a network simplex would first have to build a tree of all nodes.
@@ -18,7 +18,11 @@
 //! evidence leads loses it, and no input is without a solution.
 //!
 //! **It ends.** Each path carries at least one unit, and usually all a node has too much or another too little, or all an
-//! arc can take before its price changes.
+//! arc can take before its price changes. There is no good bound on how many that are. Measured (`tests/size.rs`): 20,000
+//! blocks of nested statements with a tenth of the evidence wrong take a few milliseconds, with all of it wrong half a
+//! second. Slow are graphs in which everything is near everything: a switch with 6000 cases, a tenth wrong, takes 50
+//! milliseconds; 83 cases that each lead to all others, half a second; 150 such cases, eight seconds. The last two
+//! are better given as cases with one node between all of them.
 //!
 //! **Limits.** Flows are kept within `u64`: where evidence calls for more, the best flow that fits is found.
 //! Excess is summed in 128 bits. Path costs fit into 63 bits for fewer than 2³⁰ nodes, which is more than
