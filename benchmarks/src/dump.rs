@@ -59,9 +59,11 @@ pub(crate) fn functions(relive: &Path, profile: &Path) -> Result<Vec<Function>> 
 }
 
 pub(crate) fn parse_blocks(text: &str) -> Result<Vec<Block>> {
-    rows(text, "module\tfunction\taddress\tsize\tcount")?
+    rows(text, "module\tfunction\taddress\tsize\tcount\torigin\tconfidence")?
         .map(|row| {
-            let [_, function, address, size, count] = row[..] else { bail!("not five columns: {row:?}") };
+            let [_, function, address, size, count, ..] = row[..] else {
+                bail!("not seven columns: {row:?}")
+            };
             let size = size.parse().with_context(|| format!("bad size {size:?}"))?;
             Ok(Block {
                 function: function.to_owned(),
@@ -81,9 +83,9 @@ pub(crate) fn parse_count(text: &str) -> Result<Option<u64>> {
 }
 
 fn parse_edges(text: &str) -> Result<Vec<Edge>> {
-    rows(text, "module\tfunction\tfrom\tto\tcount")?
+    rows(text, "module\tfunction\tfrom\tto\tcount\torigin\tconfidence")?
         .map(|row| {
-            let [_, function, from, to, count] = row[..] else { bail!("not five columns: {row:?}") };
+            let [_, function, from, to, count, ..] = row[..] else { bail!("not seven columns: {row:?}") };
             let (from, to, count) = (parse_node(from)?, parse_node(to)?, parse_count(count)?);
             Ok(Edge { function: function.to_owned(), from, to, count })
         })
@@ -117,7 +119,8 @@ mod tests {
 
     #[test]
     fn edges_and_functions() {
-        let text = "module\tfunction\tfrom\tto\tcount\nm\tf\toutside\t0x10\t3\nm\tf\t0x10\thub1\t-\n";
+        let text = "module\tfunction\tfrom\tto\tcount\torigin\tconfidence\n\
+                    m\tf\toutside\t0x10\t3\tmeasured\t100\nm\tf\t0x10\thub1\t-\t-\t-\n";
         let edges = parse_edges(text).unwrap();
         assert_eq!((edges[0].from, edges[0].count), (Node::Outside, Some(3)));
         assert_eq!((edges[1].to, edges[1].count), (Node::Hub(1), None));
