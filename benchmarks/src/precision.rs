@@ -235,3 +235,24 @@ fn levels([named, stripped]: &[Verdict; 2]) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(right: u64) -> Verdict {
+        let share = Share { right, all: 1000 };
+        Verdict { precision: share, recall: share, ..Verdict::default() }
+    }
+
+    #[test]
+    fn stripped_copies_are_held_to_the_others() {
+        let missed = |named, stripped| {
+            let goals = goals(&[verdict(named), verdict(stripped)]);
+            goals.iter().filter(|(_, value, goal)| value < goal).map(|(what, ..)| *what).collect::<Vec<_>>()
+        };
+        assert!(missed(995, 990).is_empty());
+        assert_eq!(missed(985, 980), ["recall"]);
+        assert_eq!(missed(995, 980), ["precision, stripped", "recall, stripped"]);
+    }
+}
