@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Dump(Dump),
     /// Add profiles up.
     Merge(Merge),
+    /// Carry a profile over to another build, with a confidence on every number.
+    Migrate(crate::migrate::Args),
     /// Find the procedures, data and basic blocks of one build in another.
     Match(crate::matching::Args),
     /// Tell how good a profile is that was carried over to another build, by one measured on that build.

@@ -7,7 +7,7 @@ use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options, open_file};
 use relive_image::program::analyze_watched;
 use relive_image::watch::Watch;
-use relive_probe::survey::survey;
+use relive_probe::survey::Survey;
 use relive_profile::model::Module;
 use std::io::Read as _;
 use std::path::Path;
@@ -26,18 +26,24 @@ pub(crate) fn open(path: &Path, like: &Path, reading: Reading, watch: &Watch) ->
     if is_profile(path)? {
         return choose(profiles::open(path)?.modules, path, like);
     }
-    from_binary(path, reading, watch)
+    from_binary(path, reading, watch, |module, _| Ok(module))
 }
 
-/// Describes the binary at `path`.
-pub(crate) fn from_binary(path: &Path, reading: Reading, watch: &Watch) -> Result<Module> {
+/// Describes the binary at `path` and does something with it while what is known of it is at hand.
+pub(crate) fn from_binary<T>(
+    path: &Path,
+    reading: Reading,
+    watch: &Watch,
+    then: impl FnOnce(Module, &Survey<'_, '_>) -> Result<T>,
+) -> Result<T> {
     let options = Options { find_debug_file: reading.debug_files, ..Options::default() };
     let loaded = Loaded::open(path, &options).map_err(with_remedy)?;
     let image = loaded.image().map_err(with_remedy).with_context(|| path.display().to_string())?;
     let program = analyze_watched(&image, watch);
     let lines = reading.lines.then(|| Lines::new(&loaded));
     let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    Ok(survey(&image, &program, lines.as_ref(), &place.to_string_lossy(), watch))
+    let survey = Survey::new(&image, &program);
+    then(survey.module(lines.as_ref(), &place.to_string_lossy(), watch), &survey)
 }
 
 /// Whether the file says that it is a profile.

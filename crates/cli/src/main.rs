@@ -9,6 +9,7 @@ mod inspect;
 mod instrument;
 mod matching;
 mod merge;
+mod migrate;
 mod output;
 mod picture;
 mod profiles;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         args::Command::Bisect(args) => bisect::run(&args),
         args::Command::Match(args) => matching::run(&args),
         args::Command::Merge(args) => merge::run(&args),
+        args::Command::Migrate(args) => migrate::run(&args),
         args::Command::Dump(args) => dump::run(&args),
         args::Command::Report(args) => report::run(&args),
         args::Command::Evaluate(args) => evaluate::run(&args),

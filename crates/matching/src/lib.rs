@@ -18,7 +18,7 @@ pub mod data;
 pub mod fingerprint;
 mod identity;
 mod levels;
-mod matching;
+pub mod matching;
 mod names;
 mod pairing;
 pub mod procedures;

@@ -2,6 +2,7 @@
 //! it or to say what it does without running it.
 
 use crate::describe::{self, Fate, Measured, Subject};
+use crate::frequency::Frequencies;
 use crate::graph::Flow;
 use crate::placement::Plan;
 use crate::steady::Steady;
@@ -15,60 +16,81 @@ use relive_image::watch::Watch;
 use relive_profile::model as profile;
 use std::collections::HashMap;
 
-/// The module as a profile would have it in which nothing has been counted. Every function that is understood is there
-/// with its edges, whether it could be rewritten or not.
-#[must_use]
-pub fn survey<'d>(
-    image: &Image<'d>,
-    program: &Program<'d>,
-    lines: Option<&Lines<'d>>,
-    path: &str,
-    watch: &Watch,
-) -> profile::Module {
-    let calls_kernel: Vec<bool> = program
-        .functions
-        .par_iter()
-        .map(|f| f.cfg.blocks.iter().any(|b| b.insns(&image.elf).any(|insn| insn.is_syscall())))
-        .collect();
-    let steady = Steady::new(image, program, &calls_kernel);
-    let mut fates: Vec<Fate> = program
-        .functions
-        .par_iter()
-        .zip(calls_kernel)
-        .map(|(function, calls_kernel)| {
-            let cfg = &function.cfg;
-            if let Some(reason) = function.reason() {
-                return Fate::Left(format!("not understood: {}", reason.explanation()));
-            }
-            let in_kernel = |block: BlockId| {
-                calls_kernel && cfg.block(block).insns(&image.elf).any(|insn| insn.is_syscall())
-            };
-            let flow = Flow::new(cfg, &steady.calls(cfg, &in_kernel), &|_| true);
-            let plan = Plan {
-                blocks: vec![None; flow.blocks],
-                arcs: vec![None; flow.arcs.len()],
-                ..Plan::default()
-            };
-            Fate::Measured(Box::new(Measured { flow, plan, first_counter: 0, sites: HashMap::new() }))
-        })
-        .collect();
-    let mut sites = Vec::new();
-    for ((id, function), fate) in program.numbered().zip(&mut fates) {
-        let Fate::Measured(measured) = fate else { continue };
-        number_sites(image, id, &function.cfg, &mut measured.sites, &mut sites);
+/// What is known of a program beyond its graphs, function by function.
+pub struct Survey<'a, 'd> {
+    image: &'a Image<'d>,
+    program: &'a Program<'d>,
+    fates: Vec<Fate>,
+    sites: Vec<(FunctionId, BlockId)>,
+}
+
+impl<'a, 'd> Survey<'a, 'd> {
+    /// Looks at every function. Those that are understood have a flow, whether they could be rewritten or not.
+    #[must_use]
+    pub fn new(image: &'a Image<'d>, program: &'a Program<'d>) -> Self {
+        let calls_kernel: Vec<bool> = program
+            .functions
+            .par_iter()
+            .map(|f| f.cfg.blocks.iter().any(|b| b.insns(&image.elf).any(|insn| insn.is_syscall())))
+            .collect();
+        let steady = Steady::new(image, program, &calls_kernel);
+        let mut fates: Vec<Fate> = program
+            .functions
+            .par_iter()
+            .zip(calls_kernel)
+            .map(|(function, calls_kernel)| {
+                let cfg = &function.cfg;
+                if let Some(reason) = function.reason() {
+                    return Fate::Left(format!("not understood: {}", reason.explanation()));
+                }
+                let in_kernel = |block: BlockId| {
+                    calls_kernel && cfg.block(block).insns(&image.elf).any(|insn| insn.is_syscall())
+                };
+                let flow = Flow::new(cfg, &steady.calls(cfg, &in_kernel), &|_| true);
+                let plan = Plan {
+                    blocks: vec![None; flow.blocks],
+                    arcs: vec![None; flow.arcs.len()],
+                    ..Plan::default()
+                };
+                Fate::Measured(Box::new(Measured { flow, plan, first_counter: 0, sites: HashMap::new() }))
+            })
+            .collect();
+        let mut sites = Vec::new();
+        for ((id, function), fate) in program.numbered().zip(&mut fates) {
+            let Fate::Measured(measured) = fate else { continue };
+            number_sites(image, id, &function.cfg, &mut measured.sites, &mut sites);
+        }
+        Self { image, program, fates, sites }
     }
-    let layout = SlotLayout { sites: sites.len() as u32, ..SlotLayout::default() };
-    describe::module(&Subject {
-        image,
-        program,
-        lines,
-        fates: &fates,
-        layout,
-        sites: &sites,
-        path,
-        mode: profile::Mode::Edges,
-        watch,
-    })
+
+    /// The module as a profile would have it in which nothing has been counted.
+    #[must_use]
+    pub fn module(&self, lines: Option<&Lines<'d>>, path: &str, watch: &Watch) -> profile::Module {
+        describe::module(&Subject {
+            image: self.image,
+            program: self.program,
+            lines,
+            fates: &self.fates,
+            layout: SlotLayout { sites: self.sites.len() as u32, ..SlotLayout::default() },
+            sites: &self.sites,
+            path,
+            mode: profile::Mode::Edges,
+            watch,
+        })
+    }
+
+    /// How often each edge of the function of that index is taken for one entry, as far as the code says; nothing if
+    /// the function is not understood.
+    #[must_use]
+    pub fn likelihood(&self, function: usize) -> Vec<f64> {
+        match &self.fates[function] {
+            Fate::Measured(measured) => {
+                let cfg = &self.program.functions[function].cfg;
+                Frequencies::estimate(cfg, &self.image.elf, &measured.flow).arcs
+            }
+            Fate::Left(_) => Vec::new(),
+        }
+    }
 }
 
 /// Numbers the calls of a function whose targets only a run can tell.

@@ -1,0 +1,222 @@
+//! What old counts say about the blocks and edges of a new function.
+
+use super::Old;
+use relive_matching::blocks::Found;
+use relive_matching::matching::Procedures;
+use relive_profile::model::{
+    Confidence, Count, Edge, EdgeKind, Function, Level, Module, Node, Origin, State,
+};
+use std::collections::HashMap;
+
+/// How likely a match is right, in per cent: of what debug information can judge in the pairs of versions of the
+/// development corpus (`relive-benchmarks precision`), the share it calls the same statement.
+const fn confidence(found: Found) -> u8 {
+    match found {
+        Found::Content(level) => match level {
+            Level::Exact | Level::One => 99,
+            Level::Two | Level::Three => 95,
+            Level::LastOne => 94,
+            Level::Four => 89,
+            Level::Similar => 86,
+            Level::Five => 79,
+            Level::LastThree => 76,
+        },
+        Found::ControlFlow => 68,
+    }
+}
+
+/// A block that only shares an old one runs at most as often.
+const PARTIAL: u8 = 28;
+
+/// What is known of a count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Seen {
+    pub(super) count: u64,
+    pub(super) origin: Origin,
+    pub(super) confidence: Confidence,
+}
+
+/// What is known of a function.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Evidence {
+    /// By block.
+    pub(super) blocks: Vec<Option<Seen>>,
+    /// By edge.
+    pub(super) edges: Vec<Option<Seen>>,
+}
+
+impl Evidence {
+    fn nothing(function: &Function) -> Self {
+        Self { blocks: vec![None; function.blocks.len()], edges: vec![None; function.edges.len()] }
+    }
+
+    pub(super) fn is_any(&self) -> bool {
+        self.blocks.iter().chain(&self.edges).any(Option::is_some)
+    }
+}
+
+/// What `olds`, of which the first weighs most and each further one `older` times as much as the one before, say about
+/// each function of `new`.
+pub(super) fn of(new: &Module, olds: &[&Old<'_>], older: f64) -> Vec<Evidence> {
+    let mut all: Vec<Evidence> = new.functions.iter().map(Evidence::nothing).collect();
+    let Some((first, others)) = olds.split_first() else { return all };
+    add_build(new, first, |i, evidence| all[i] = evidence);
+    let mut weight = 1.0;
+    for old in others {
+        weight *= older;
+        let mut more: Vec<Option<Evidence>> = new.functions.iter().map(|_| None).collect();
+        add_build(new, old, |i, evidence| more[i] = Some(evidence));
+        let scale = scale(&all, &more);
+        for (sum, more) in all.iter_mut().zip(more) {
+            if let Some(more) = more {
+                mix(&mut sum.blocks, &more.blocks, weight, scale);
+                mix(&mut sum.edges, &more.edges, weight, scale);
+            }
+        }
+    }
+    all
+}
+
+/// What to multiply further counts with so that on what both know they add up to the same.
+fn scale(all: &[Evidence], more: &[Option<Evidence>]) -> f64 {
+    let (mut ours, mut theirs) = (0u128, 0u128);
+    for (sum, more) in all.iter().zip(more) {
+        let Some(more) = more else { continue };
+        for (a, b) in sum.blocks.iter().zip(&more.blocks) {
+            if let (Some(a), Some(b)) = (a, b) {
+                ours += u128::from(a.count);
+                theirs += u128::from(b.count);
+            }
+        }
+    }
+    if ours == 0 || theirs == 0 { 1.0 } else { ours as f64 / theirs as f64 }
+}
+
+/// Mixes further evidence in: a weighted mean where both know something.
+fn mix(sum: &mut [Option<Seen>], more: &[Option<Seen>], weight: f64, scale: f64) {
+    for (sum, more) in sum.iter_mut().zip(more) {
+        let Some(more) = more else { continue };
+        let scaled = Seen { count: (more.count as f64 * scale).round() as u64, ..*more };
+        *sum = Some(match *sum {
+            None => scaled,
+            Some(own) => {
+                let (a, b) =
+                    (f64::from(own.confidence.percent()), f64::from(scaled.confidence.percent()) * weight);
+                let mean = (own.count as f64 * a + scaled.count as f64 * b) / (a + b).max(1.0);
+                // What the newest build never did is most likely not done.
+                let count = if own.count == scaled.count { own.count } else { mean.round() as u64 };
+                Seen { count, origin: own.origin.max(scaled.origin), confidence: own.confidence }
+            }
+        });
+    }
+}
+
+/// The evidence of one old build, function by function.
+fn add_build(new: &Module, old: &Old<'_>, mut put: impl FnMut(usize, Evidence)) {
+    for pair in &old.matching.procedures {
+        let before = &old.module.functions[pair.pair.old as usize];
+        let now = &new.functions[pair.pair.new as usize];
+        if matches!(before.state, State::Measured | State::EntryOnly { .. }) {
+            put(pair.pair.new as usize, of_function(before, now, pair));
+        }
+    }
+}
+
+/// What `old` says about `new`.
+fn of_function(old: &Function, new: &Function, pair: &Procedures) -> Evidence {
+    let mut evidence = Evidence::nothing(new);
+    let mut partner: Vec<Option<(u32, u8, Origin)>> = vec![None; new.blocks.len()];
+    for block in &pair.blocks {
+        let origin = match block.found {
+            Found::Content(level) => Origin::Matched(level),
+            Found::ControlFlow => Origin::ControlFlow,
+        };
+        partner[block.new as usize] = Some((block.old, confidence(block.found), origin));
+    }
+    for (i, found) in partner.iter().enumerate() {
+        if let Some((block, percent, origin)) = *found {
+            evidence.blocks[i] = seen(old.blocks[block as usize].count, percent, origin);
+        }
+    }
+    for &(block, shared) in &pair.partial {
+        let count = old.blocks[shared as usize].count;
+        evidence.blocks[block as usize] = seen(count, PARTIAL, Origin::ControlFlow);
+    }
+    let edges = Edges::new(old);
+    for (i, edge) in new.edges.iter().enumerate() {
+        let end = |node: Node| match node.as_block() {
+            Some(block) => {
+                partner[block as usize].map(|(b, percent, origin)| (Node::block(b), percent, origin))
+            }
+            None if node.is_outside() => Some((Node::OUTSIDE, 100, Origin::Measured)),
+            // Hubs have no partners.
+            None => None,
+        };
+        if let (Some((from, a, x)), Some((to, b, y))) = (end(edge.from), end(edge.to)) {
+            evidence.edges[i] = edges.find(from, to, edge.kind).and_then(|(count, sure)| {
+                seen(Some(count), (u32::from(a.min(b)) * sure / 100) as u8, x.max(y))
+            });
+        }
+    }
+    evidence
+}
+
+/// A count of an old build as evidence; as unsure as the count and the match together.
+fn seen(count: Option<Count>, percent: u8, origin: Origin) -> Option<Seen> {
+    let count = count?;
+    let confidence = u32::from(percent) * u32::from(count.confidence.percent()) / 100;
+    Some(Seen {
+        count: count.value(),
+        // What was carried over before stays as unsure as it was.
+        origin: match count.origin {
+            Origin::Measured | Origin::Derived => origin,
+            before => before.max(origin),
+        },
+        confidence: Confidence::new(confidence as u8),
+    })
+}
+
+/// The edges of an old function by their ends.
+struct Edges<'f> {
+    by_ends: HashMap<(Node, Node), Vec<&'f Edge>>,
+    /// Edges into and out of hubs.
+    into_hubs: HashMap<Node, Vec<&'f Edge>>,
+    out_of_hubs: HashMap<Node, u128>,
+}
+
+impl<'f> Edges<'f> {
+    fn new(function: &'f Function) -> Self {
+        let mut this =
+            Self { by_ends: HashMap::new(), into_hubs: HashMap::new(), out_of_hubs: HashMap::new() };
+        for edge in &function.edges {
+            this.by_ends.entry((edge.from, edge.to)).or_default().push(edge);
+            if edge.to.as_hub().is_some() {
+                this.into_hubs.entry(edge.from).or_default().push(edge);
+            }
+            if edge.from.as_hub().is_some() {
+                *this.out_of_hubs.entry(edge.from).or_default() +=
+                    u128::from(edge.count.map_or(0, Count::value));
+            }
+        }
+        this
+    }
+
+    /// The count of the edge between two nodes, and how sure that is in per cent.
+    fn find(&self, from: Node, to: Node, kind: EdgeKind) -> Option<(Count, u32)> {
+        if let Some(edges) = self.by_ends.get(&(from, to)) {
+            let same = edges.iter().find(|edge| edge.kind == kind);
+            // A branch the other way round is the same branch; between two blocks there is hardly ever more than one.
+            let any = || edges.first().filter(|_| !to.is_outside());
+            return same.or_else(any)?.count.map(|count| (count, 100));
+        }
+        // Jumps that share a table: each is taken to use it as all do together.
+        let (hub, into) = self.into_hubs.get(&from)?.iter().find_map(|into| {
+            let out = self.by_ends.get(&(into.to, to))?.first()?;
+            Some((*out, *into))
+        })?;
+        let (out, into_count) = (hub.count?, into.count?);
+        let all = self.out_of_hubs.get(&into.to).copied().unwrap_or(0).max(1);
+        let share = u128::from(into_count.value()) * u128::from(out.value()) / all;
+        Some((Count { raw: u64::try_from(share).unwrap_or(u64::MAX), ..into_count.plus(out) }, 50))
+    }
+}
