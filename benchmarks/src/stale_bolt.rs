@@ -253,3 +253,25 @@ fn report(rows: &[(Pair, Result<Row>)]) -> u64 {
     );
     violations
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recovering_less_is_a_violation() {
+        let build = |version: &str| Build {
+            program: "lua".to_owned(),
+            version: version.to_owned(),
+            configuration: CONFIGURATION.to_owned(),
+        };
+        let row = |edges| {
+            let whole = Score { bp: 1.0, cc: 1.0, overlap: 1.0, edge_overlap: 1.0, matched_counts: 1.0 };
+            let relive = Ok(Carried { blocks: 0.9, edges, whole });
+            let pair = Pair { old: build("1"), new: build("2"), distant: false };
+            (pair, Ok(Row { bolt_blocks: 0.9, bolt_edges: 0.8, relive, left_out: 0.1 }))
+        };
+        assert_eq!(report(&[row(0.8)]), 0);
+        assert_eq!(report(&[row(0.85), row(0.79)]), 1);
+    }
+}

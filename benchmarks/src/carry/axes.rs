@@ -6,7 +6,7 @@ use super::{Carry, Copy, Score};
 use crate::corpus::{self, Build};
 use crate::process::output_of;
 use crate::table::Table;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -75,32 +75,36 @@ fn file(carry: &Carry, build: &Build, stripped: bool) -> PathBuf {
     if stripped { build.binary(corpus, ".stripped") } else { build.named(corpus) }
 }
 
-/// Carried to the very build it was measured on, a profile stays what it is.
+/// Carried to the very build it was measured on, a profile stays what it is. Only where its counts are from may differ.
 fn itself(carry: &Carry, base: &Copy) -> Result<Score> {
     let carried = carry.migrate(base, base)?;
+    let score = carry.evaluate(&carried, &base.profile)?;
     for table in ["--functions", "--blocks", "--edges", "--calls"] {
         let dump = |profile: &Path| {
             output_of(Command::new(carry.profiles.relive).arg("dump").arg(table).arg(profile))
         };
         let (before, after) = (dump(&base.profile)?, dump(&carried)?);
-        if let Some((old, new)) = first_difference(&before, &after) {
-            anyhow::bail!("{table} changed: {old:?} became {new:?}");
+        let differences = differences(&counts(&before), &counts(&after));
+        if let Some((old, new)) = differences.first() {
+            bail!("{table}: {} lines changed: {old:?} became {new:?}; {score:?}", differences.len());
         }
     }
-    let score = carry.evaluate(&carried, &base.profile)?;
-    anyhow::ensure!(score.is_perfect(), "not all 100 %: {score:?}");
+    ensure!(score.is_perfect(), "not all 100 %: {score:?}");
     Ok(score)
 }
 
-fn first_difference<'t>(before: &'t str, after: &'t str) -> Option<(&'t str, &'t str)> {
-    let (mut old, mut new) = (before.lines(), after.lines());
-    loop {
-        match (old.next(), new.next()) {
-            (None, None) => return None,
-            (a, b) if a == b => {}
-            (a, b) => return Some((a.unwrap_or("nothing"), b.unwrap_or("nothing"))),
-        }
-    }
+/// The lines of a table without the columns `origin` and `confidence`, which are the last ones if they are there.
+fn counts(table: &str) -> Vec<&str> {
+    let provenance = table.lines().next().is_some_and(|header| header.ends_with("\torigin\tconfidence"));
+    let cut = |line| if provenance { str::rsplitn(line, 3, '\t').last().unwrap_or(line) } else { line };
+    table.lines().map(cut).collect()
+}
+
+/// Lines that differ, in pairs; a line too many is paired with nothing.
+fn differences<'t>(before: &[&'t str], after: &[&'t str]) -> Vec<(&'t str, &'t str)> {
+    let line = |lines: &[&'t str], index: usize| lines.get(index).copied().unwrap_or("nothing");
+    let most = before.len().max(after.len());
+    (0..most).map(|index| (line(before, index), line(after, index))).filter(|(old, new)| old != new).collect()
 }
 
 /// Two programs that have nothing to do with each other.
@@ -147,10 +151,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences() {
-        assert_eq!(first_difference("a\nb\n", "a\nb\n"), None);
-        assert_eq!(first_difference("a\nb\n", "a\nc\n"), Some(("b", "c")));
-        assert_eq!(first_difference("a\n", "a\nc\n"), Some(("nothing", "c")));
+    fn changed_counts() {
+        let table = "f\tcount\torigin\tconfidence\na\t1\tmeasured\t100\nb\t2\tmatched\t90\n";
+        assert_eq!(counts(table), ["f\tcount", "a\t1", "b\t2"]);
+        assert_eq!(counts("f\tcount\na\t1\n"), ["f\tcount", "a\t1"]);
+        assert_eq!(differences(&["a", "b"], &["a", "b"]), []);
+        assert_eq!(differences(&["a", "b"], &["a", "c", "d"]), [("b", "c"), ("nothing", "d")]);
     }
 
     #[test]

@@ -50,9 +50,10 @@ fn parse(text: &str) -> Result<Score> {
     })
 }
 
-/// Carries a profile to another binary.
+/// Carries a profile to another binary, however little of it is there: a pair that is left out would raise the average.
 pub(crate) fn migrate(relive: &Path, profile: &Path, to: &Path, out: &Path) -> Result<()> {
-    output_of(Command::new(relive).arg("migrate").arg(profile).arg("--to").arg(to).arg("-o").arg(out))?;
+    let mut command = Command::new(relive);
+    output_of(command.arg("migrate").arg(profile).arg("--force").arg("--to").arg(to).arg("-o").arg(out))?;
     Ok(())
 }
 

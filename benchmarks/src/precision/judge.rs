@@ -11,7 +11,7 @@
 //!
 //! A new block is **unchanged**, so that its partner is certain to exist, if a function of its name is in both builds, and
 //! of the text of its first line that function has as many lines and as many blocks in one as in the other. It is
-//! **found** if it is matched with a block of that function that begins with that text.
+//! **found** if it is matched with a block of that function that has an instruction of that text.
 
 use super::build::{Block, Build};
 use super::edits::Edits;
@@ -82,6 +82,8 @@ pub(crate) struct Verdict {
     /// By level; partial matches apart.
     pub(crate) levels: BTreeMap<String, Share>,
     pub(crate) wrong: Vec<Matched>,
+    /// Unchanged blocks that are not found, with what they are matched with instead.
+    pub(crate) missed: Vec<(Option<u64>, u64)>,
 }
 
 impl Verdict {
@@ -137,12 +139,15 @@ pub(crate) fn judge(pairs: &[Matched], old: &Build, new: &Build, edits: &Edits, 
         if before != now {
             continue;
         }
-        let partner = partners.get(address);
+        let partner = partners.get(address).copied();
         verdict.matched.count(partner.is_some());
-        let right = partner
-            .and_then(|at| old_blocks.get(at))
-            .is_some_and(|partner| partner.function == block.function && partner.first == block.first);
-        verdict.recall.count(right);
+        let found = partner.and_then(|at| old_blocks.get(&at)).is_some_and(|partner| {
+            partner.function == block.function && partner.texts.binary_search(&first).is_ok()
+        });
+        verdict.recall.count(found);
+        if !found {
+            verdict.missed.push((partner, *address));
+        }
     }
     verdict
 }
@@ -193,6 +198,7 @@ mod tests {
         // 1, 3 and 4 are in both: 1 is found, 3 is matched by control flow only, 4 wrongly
         assert_eq!(verdict.recall, Share { right: 1, all: 3 });
         assert_eq!(verdict.matched, Share { right: 2, all: 3 });
+        assert_eq!(verdict.missed, [(None, 0x21), (Some(0x20), 0x31)]);
         assert_eq!(verdict.levels["(partial)"], Share { right: 0, all: 1 });
         assert_eq!(verdict.levels["5"], Share { right: 0, all: 1 });
         assert_eq!(verdict.wrong.len(), 1);
