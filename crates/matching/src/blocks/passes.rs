@@ -9,18 +9,22 @@ use relive_profile::model::Level;
 use std::collections::BTreeMap;
 
 /// BMAT's order.
-const ORDER: [Level; 7] =
-    [Level::One, Level::Three, Level::Two, Level::LastOne, Level::Four, Level::LastThree, Level::Five];
+pub(crate) const SURE: [Level; 3] = [Level::One, Level::Three, Level::Two];
+pub(crate) const UNSURE: [Level; 4] = [Level::LastOne, Level::Four, Level::LastThree, Level::Five];
 
 /// Runs all passes.
 pub(crate) fn run(sides: &Sides<'_>) -> Pairing<Found> {
-    let mut passes = Passes {
-        sides,
-        pairs: Pairing::new(sides.old.blocks.len(), sides.new.blocks.len()),
-        by_old: BTreeMap::new(),
-    };
-    passes.in_context();
-    for level in ORDER {
+    let pairs = run_some(sides, Pairing::new(sides.old.blocks.len(), sides.new.blocks.len()), &SURE);
+    run_some(sides, pairs, &UNSURE)
+}
+
+pub(crate) fn run_some(sides: &Sides<'_>, pairs: Pairing<Found>, levels: &[Level]) -> Pairing<Found> {
+    let by_old = pairs.pairs().map(|(old, new, _)| (old, new)).collect();
+    let mut passes = Passes { sides, pairs, by_old };
+    if passes.pairs.len() == 0 {
+        passes.in_context();
+    }
+    for &level in levels {
         if passes.pairs.len() == sides.old.blocks.len().min(sides.new.blocks.len()) {
             break;
         }

@@ -24,13 +24,14 @@ const CONTENT: f64 = 0.6;
 const MOST_NEIGHBOURS: usize = 64;
 
 /// Matches what is similar.
-pub(crate) fn run(sides: &Sides<'_>, old: &Function, new: &Function, pairs: &mut Pairing<Found>) {
+pub(crate) fn run(sides: &Sides<'_>, old: &Function, new: &Function, pairs: &mut Pairing<Found>, least: f64) {
     let mut search = Search {
         sides,
         old: Tokens::new(sides.old, old, &sides.ids.old, pairs.single_old()),
         new: Tokens::new(sides.new, new, &sides.ids.new, pairs.single_new()),
         heap: BinaryHeap::new(),
         known: HashMap::new(),
+        least,
     };
     let first: Vec<(u32, u32)> = pairs.pairs().map(|(old, new, _)| (old, new)).collect();
     for (old, new) in first {
@@ -93,6 +94,7 @@ struct Search<'a> {
     heap: BinaryHeap<Candidate>,
     /// How alike the contents of pairs are.
     known: HashMap<(u32, u32), f64>,
+    least: f64,
 }
 
 impl Search<'_> {
@@ -124,7 +126,7 @@ impl Search<'_> {
             return;
         }
         let score = self.score(old, new, pairs);
-        if score >= LEAST {
+        if score >= self.least {
             self.heap.push(Candidate { score, old, new });
         }
     }
