@@ -67,14 +67,13 @@ pub(crate) fn by_content(sides: &Sides<'_>) -> Pairing<Found> {
 
 /// Matches everything that can be matched.
 pub(crate) fn all(sides: &Sides<'_>, old: &Function, new: &Function) -> Blocks {
-    let env = |n: &str, d: f64| std::env::var(n).ok().and_then(|s| s.parse().ok()).unwrap_or(d);
     let mut pairs = passes::run_some(sides, Pairing::new(sides.old.blocks.len(), sides.new.blocks.len()), &[Level::One]);
     if pairs.len() < sides.new.blocks.len() && pairs.len() < sides.old.blocks.len() {
-        similar::run(sides, old, new, &mut pairs, env("SIM0", 0.8));
+        similar::run(sides, old, new, &mut pairs, crate::P[0]);
         pairs = passes::run_some(sides, pairs, &[Level::Three, Level::Two]);
-        similar::run(sides, old, new, &mut pairs, env("SIM1", 0.5));
+        similar::run(sides, old, new, &mut pairs, crate::P[1]);
         pairs = passes::run_some(sides, pairs, &passes::UNSURE);
-        similar::run(sides, old, new, &mut pairs, env("SIM2", 0.42));
+        similar::run(sides, old, new, &mut pairs, crate::P[2]);
     }
     let partial = control_flow::run(sides, &mut pairs);
     Blocks { pairs, partial }

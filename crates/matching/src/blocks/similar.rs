@@ -8,6 +8,8 @@ use crate::identity::Identities;
 use crate::levels::mix;
 use crate::pairing::Pairing;
 use relive_code::addr::LinkAddr;
+use relive_code::dominators::DominatorTree;
+use relive_code::graph::Graph;
 use relive_code::isa::{Decode, Operand};
 use relive_profile::model::{Function, Level};
 use std::cmp::Ordering;
@@ -30,6 +32,7 @@ pub(crate) fn run(sides: &Sides<'_>, old: &Function, new: &Function, pairs: &mut
         old: Tokens::new(sides.old, old, &sides.ids.old, pairs.single_old()),
         new: Tokens::new(sides.new, new, &sides.ids.new, pairs.single_new()),
         heap: BinaryHeap::new(),
+        places: (Place::new(sides.old, old), Place::new(sides.new, new)),
         known: HashMap::new(),
         least,
     };
@@ -89,6 +92,7 @@ impl Ord for Candidate {
 
 struct Search<'a> {
     sides: &'a Sides<'a>,
+    places: (Place, Place),
     old: Tokens,
     new: Tokens,
     heap: BinaryHeap<Candidate>,
@@ -149,12 +153,64 @@ impl Search<'_> {
                 };
             }
         }
+        let (old_place, new_place) = (&self.places.0, &self.places.1);
+        let mut relation = |a: Option<u32>, b: Option<u32>, weight: f64| {
+            all += weight;
+            fitting += match (a, b) {
+                (None, None) => weight,
+                (Some(a), Some(b)) if pairs.of_old(a) == Some(b) => weight,
+                // Nothing is known yet.
+                (Some(a), Some(b)) if pairs.of_old(a).is_none() && pairs.of_new(b).is_none() => 0.5 * weight,
+                _ => 0.0,
+            };
+        };
+        relation(old_place.header(old), new_place.header(new), crate::P[3]);
+        relation(old_place.above(old), new_place.above(new), crate::P[4]);
+        let next = |block: u32, len: usize| (block as usize + 1 < len).then(|| block + 1);
+        relation(old.checked_sub(1), new.checked_sub(1), crate::P[5]);
+        relation(next(old, self.sides.old.blocks.len()), next(new, self.sides.new.blocks.len()), crate::P[5]);
         // The entry has no other.
         if Some(old) == self.sides.old.entry && Some(new) == self.sides.new.entry {
             (fitting, all) = (fitting + 2.0, all + 2.0);
         }
         let around = if all > 0.0 { fitting / all } else { 0.0 };
-        CONTENT * content + (1.0 - CONTENT) * around
+        crate::P[6] * content + (1.0 - crate::P[6]) * around
+    }
+}
+
+/// Where blocks are in the structure of their function.
+struct Place {
+    /// The header of the innermost loop.
+    headers: Vec<Option<u32>>,
+    /// The block that every way from the entry leads through last.
+    dominators: DominatorTree,
+}
+
+impl Place {
+    fn new(procedure: &Procedure, function: &Function) -> Self {
+        let mut headers = vec![None; function.blocks.len()];
+        // Outer loops come before those inside.
+        for looped in &function.loops {
+            for &block in &looped.blocks {
+                headers[block as usize] = Some(looped.header);
+            }
+        }
+        let blocks = procedure.blocks.len();
+        let edges: Vec<(u32, u32)> = (0..blocks as u32)
+            .flat_map(|from| procedure.out.of(from).iter().map(move |&(to, _)| (from, to)))
+            .collect();
+        let roots: Vec<u32> = (0..blocks as u32)
+            .filter(|&b| Some(b) == procedure.entry || procedure.into.of(b).is_empty())
+            .collect();
+        Self { headers, dominators: DominatorTree::new(&Graph::from_edges(blocks, &edges), &roots) }
+    }
+
+    fn header(&self, block: u32) -> Option<u32> {
+        self.headers[block as usize].filter(|&header| header != block)
+    }
+
+    fn above(&self, block: u32) -> Option<u32> {
+        self.dominators.immediate(block)
     }
 }
 
@@ -214,7 +270,7 @@ fn tokens(procedure: &Procedure, function: &Function, ids: &Identities, number: 
                 Operand::Register(_) => 1,
                 Operand::Immediate(value) => {
                     // Small numbers are everywhere.
-                    let weight = if (-1..=8).contains(&value) { 0.3 } else { 1.0 };
+                    let weight = if (-1..=8).contains(&value) { crate::P[7] as f32 } else { 1.0 };
                     tokens.push((mix(2, value.cast_unsigned()), weight));
                     2
                 }
