@@ -200,6 +200,7 @@ fn named<'l>(
     }
     out.blocks = described.blocks;
     out.edges = described.edges;
+    out.cases = described.cases;
     out.loops = described.loops;
     if let Fate::Measured(measured) = fate {
         out.hubs = measured.flow.hubs.len() as u32;
@@ -225,6 +226,7 @@ fn named<'l>(
 struct Described<'l> {
     blocks: Vec<profile::Block>,
     edges: Vec<profile::Edge>,
+    cases: Vec<(u32, u32)>,
     loops: Vec<profile::Loop>,
     /// Who calls, where, and what.
     calls: Vec<(CalledBy, LinkAddr, Called)>,
@@ -243,6 +245,7 @@ fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: 
     let mut out = Described {
         blocks: blocks(cfg),
         edges: Vec::new(),
+        cases: Vec::new(),
         loops: loops(cfg),
         calls: Vec::new(),
         lines: Vec::new(),
@@ -266,6 +269,7 @@ fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: 
             count: None,
         });
     }
+    out.cases = cases(cfg, &measured.flow);
     for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached) {
         let called = match block.end {
             End::Call(to) => Called::To(to),
@@ -303,6 +307,33 @@ fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: 
         out.calls.push((CalledBy::Edge(i as u32), site, called));
     }
     out
+}
+
+/// Of each arc that is a case, the first entry of the table that leads there.
+fn cases(cfg: &Cfg, flow: &Flow) -> Vec<(u32, u32)> {
+    let mut first: HashMap<(LinkAddr, LinkAddr), u32> = HashMap::new();
+    for table in &cfg.tables {
+        for (&to, entry) in table.targets.iter().zip(0..) {
+            first.entry((table.site, to)).or_insert(entry);
+        }
+    }
+    if first.is_empty() {
+        return Vec::new();
+    }
+    let mut cases = Vec::new();
+    for (arc, number) in flow.arcs.iter().zip(0..) {
+        let jump = match arc.from {
+            Node::Block(block) => block,
+            Node::Hub(hub) => flow.hubs[hub as usize].jumps[0],
+            Node::Outside => continue,
+        };
+        if let (ArcKind::Case, Node::Block(to)) = (arc.kind, arc.to)
+            && let Some(&entry) = first.get(&(cfg.block(jump).last_insn(), cfg.block(to).start))
+        {
+            cases.push((number, entry));
+        }
+    }
+    cases
 }
 
 fn callee(subject: &Subject<'_, '_>, called: Called, texts: &mut Texts) -> Callee {

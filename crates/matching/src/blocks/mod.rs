@@ -67,7 +67,8 @@ pub(crate) fn by_content(sides: &Sides<'_>) -> Pairing<Found> {
 
 /// Matches everything that can be matched.
 pub(crate) fn all(sides: &Sides<'_>, old: &Function, new: &Function) -> Blocks {
-    let mut pairs = passes::run_some(sides, Pairing::new(sides.old.blocks.len(), sides.new.blocks.len()), &[Level::One]);
+    let mut pairs =
+        passes::run_some(sides, Pairing::new(sides.old.blocks.len(), sides.new.blocks.len()), &[Level::One]);
     if pairs.len() < sides.new.blocks.len() && pairs.len() < sides.old.blocks.len() {
         similar::run(sides, old, new, &mut pairs, crate::P[0]);
         pairs = passes::run_some(sides, pairs, &[Level::Three, Level::Two]);

@@ -171,13 +171,13 @@ impl Passes<'_> {
         }
         // First those that are reached the same way, then any.
         for same_kind in [true, false] {
-            for &(x, kind) in olds.of(a) {
+            for &(x, way) in olds.of(a) {
                 if self.pairs.of_old(x).is_some() {
                     continue;
                 }
                 let hash = old[x as usize];
-                let mut fitting = free.iter().filter(|(n, k)| {
-                    new[*n as usize] == hash && (!same_kind || *k == kind) && self.pairs.of_new(*n).is_none()
+                let mut fitting = free.iter().filter(|(n, w)| {
+                    new[*n as usize] == hash && (!same_kind || *w == way) && self.pairs.of_new(*n).is_none()
                 });
                 if let Some(&&(y, _)) = fitting.next()
                     && self.pair(x, y, level)

@@ -11,7 +11,7 @@ use relive_code::addr::LinkAddr;
 use relive_code::dominators::DominatorTree;
 use relive_code::graph::Graph;
 use relive_code::isa::{Decode, Operand};
-use relive_profile::model::{Function, Level};
+use relive_profile::model::{EdgeKind, Function, Level};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -144,10 +144,13 @@ impl Search<'_> {
         {
             let (olds, news) = (olds.of(old), news.of(new));
             all += olds.len().max(news.len()).min(MOST_NEIGHBOURS) as f64;
-            for &(x, kind) in olds.iter().take(MOST_NEIGHBOURS) {
+            for &(x, way) in olds.iter().take(MOST_NEIGHBOURS) {
                 let Some(y) = pairs.of_old(x) else { continue };
-                fitting += match news.iter().find(|(n, _)| *n == y) {
-                    Some((_, k)) if *k == kind => 1.0,
+                let first = news.partition_point(|(n, _)| *n < y);
+                let between = || news[first..].iter().take_while(|(n, _)| *n == y);
+                fitting += match between().next() {
+                    Some(_) if between().any(|(_, w)| *w == way) => 1.0,
+                    Some((_, w)) if w.kind == EdgeKind::Case && way.kind == EdgeKind::Case => crate::P[8],
                     Some(_) => 0.8,
                     None => 0.0,
                 };

@@ -68,12 +68,10 @@ impl Graph {
             let node = Node::block(block);
             arc(self.begin(node), self.end(node), *seen, expected.nodes[block as usize])
         });
-        let edges = function
-            .edges
-            .iter()
-            .zip(&evidence.edges)
-            .zip(expected.arcs)
-            .map(|((edge, seen), expected)| arc(self.end(edge.from), self.begin(edge.to), *seen, expected));
+        let edges =
+            function.edges.iter().zip(&evidence.edges).zip(expected.arcs).map(|((edge, seen), expected)| {
+                arc(self.end(edge.from), self.begin(edge.to), *seen, expected)
+            });
         blocks.chain(edges).collect()
     }
 
