@@ -3,7 +3,7 @@
 //! around it better.
 
 use super::{Found, Sides};
-use crate::fingerprint::{Adjacency, Procedure};
+use crate::fingerprint::{Adjacency, Procedure, Way};
 use crate::identity::Identities;
 use crate::levels::mix;
 use crate::pairing::Pairing;
@@ -32,6 +32,7 @@ pub(crate) fn run(sides: &Sides<'_>, old: &Function, new: &Function, pairs: &mut
         old: Tokens::new(sides.old, old, &sides.ids.old, pairs.single_old()),
         new: Tokens::new(sides.new, new, &sides.ids.new, pairs.single_new()),
         heap: BinaryHeap::new(),
+        tables: HashMap::new(),
         places: (Place::new(sides.old, old), Place::new(sides.new, new)),
         known: HashMap::new(),
         least,
@@ -93,6 +94,8 @@ impl Ord for Candidate {
 struct Search<'a> {
     sides: &'a Sides<'a>,
     places: (Place, Place),
+    /// Of partners that jump through tables.
+    tables: HashMap<(u32, u32), Entries>,
     old: Tokens,
     new: Tokens,
     heap: BinaryHeap<Candidate>,
@@ -139,21 +142,46 @@ impl Search<'_> {
         let (olds, news) = (&self.old, &self.new);
         let content = *self.known.entry((old, new)).or_insert_with(|| olds.alike(old, news, new));
         let (mut fitting, mut all) = (0.0, 0.0);
-        for (olds, news) in
-            [(&self.sides.old.out, &self.sides.new.out), (&self.sides.old.into, &self.sides.new.into)]
-        {
+        for (olds, news, forward) in [
+            (&self.sides.old.out, &self.sides.new.out, true),
+            (&self.sides.old.into, &self.sides.new.into, false),
+        ] {
             let (olds, news) = (olds.of(old), news.of(new));
-            all += olds.len().max(news.len()).min(MOST_NEIGHBOURS) as f64;
+            let is_case = |(_, way): &&(u32, Way)| way.kind == EdgeKind::Case;
+            let plain = |ways: &[(u32, Way)]| ways.iter().filter(|way| !is_case(way)).count();
+            all += plain(olds).max(plain(news)).min(MOST_NEIGHBOURS) as f64;
+            // All ways through tables together are one neighbour: a block that a hundred jumps lead to is no better
+            // known for it.
+            let (mut cases, mut fitting_cases) = (0.0, 0.0);
             for &(x, way) in olds.iter().take(MOST_NEIGHBOURS) {
                 let Some(y) = pairs.of_old(x) else { continue };
                 let first = news.partition_point(|(n, _)| *n < y);
-                let between = || news[first..].iter().take_while(|(n, _)| *n == y);
-                fitting += match between().next() {
-                    Some(_) if between().any(|(_, w)| *w == way) => 1.0,
-                    Some((_, w)) if w.kind == EdgeKind::Case && way.kind == EdgeKind::Case => crate::P[8],
-                    Some(_) => 0.8,
-                    None => 0.0,
-                };
+                let mut between = news[first..].iter().take_while(|(n, _)| *n == y).map(|(_, way)| *way);
+                if way.kind == EdgeKind::Case {
+                    cases += 1.0;
+                }
+                let Some(other) = between.next() else { continue };
+                if way.kind == EdgeKind::Case && other.kind == EdgeKind::Case {
+                    let jump = if forward { (old, new) } else { (x, y) };
+                    let sides = self.sides;
+                    let table =
+                        self.tables.entry(jump).or_insert_with(|| Entries::new(sides, jump.0, jump.1, pairs));
+                    fitting_cases += match table.translate(way.entry) {
+                        Some(entry) if entry == other.entry => 1.0,
+                        Some(_) => crate::P[8],
+                        None => 0.6,
+                    };
+                } else if way == other || between.any(|other| other == way) {
+                    fitting += 1.0;
+                } else {
+                    fitting += 0.8;
+                }
+            }
+            if olds.iter().any(|way| is_case(&way)) || news.iter().any(|way| is_case(&way)) {
+                all += crate::P[9];
+                if cases > 0.0 {
+                    fitting += crate::P[9] * fitting_cases / cases;
+                }
             }
         }
         let (old_place, new_place) = (&self.places.0, &self.places.1);
@@ -179,6 +207,66 @@ impl Search<'_> {
         let around = if all > 0.0 { fitting / all } else { 0.0 };
         crate::P[6] * content + (1.0 - crate::P[6]) * around
     }
+}
+
+/// Which entry of an old jump table is which of a new one: cases are added and removed, so that those behind them
+/// move, but seldom change their order.
+struct Entries {
+    /// Entries that lead to partners, ascending in both.
+    anchors: Vec<(u32, u32)>,
+}
+
+impl Entries {
+    fn new(sides: &Sides<'_>, old: u32, new: u32, pairs: &Pairing<Found>) -> Self {
+        let of_new: HashMap<u32, u32> = cases(&sides.new.out, new).collect();
+        let mut both: Vec<(u32, u32)> = cases(&sides.old.out, old)
+            .filter_map(|(to, entry)| Some((entry, *of_new.get(&pairs.of_old(to)?)?)))
+            .collect();
+        both.sort_unstable();
+        Self { anchors: longest_ascending(&both) }
+    }
+
+    /// The new number of an old entry, if it is clear.
+    fn translate(&self, entry: u32) -> Option<u32> {
+        let behind = self.anchors.partition_point(|(old, _)| *old <= entry);
+        let before = behind.checked_sub(1).map(|i| self.anchors[i]);
+        match (before, self.anchors.get(behind)) {
+            (Some((old, new)), _) if old == entry => Some(new),
+            (Some((a, b)), Some((c, d))) => (c - a == d - b).then(|| b + (entry - a)),
+            (Some((a, b)), None) => Some(b + (entry - a)),
+            (None, Some((c, d))) => d.checked_sub(c - entry),
+            (None, None) => Some(entry),
+        }
+    }
+}
+
+/// The cases of a jump: where each leads, and its entry.
+fn cases(out: &Adjacency, jump: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+    out.of(jump).iter().filter(|(_, way)| way.kind == EdgeKind::Case).map(|&(to, way)| (to, way.entry))
+}
+
+/// The longest part of pairs, which are in the order of their first number, that is in the order of the second too.
+fn longest_ascending(pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    // The last pair of the best part of each length, and for each pair the one before it.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    for (i, &(_, second)) in pairs.iter().enumerate() {
+        let len = ends.partition_point(|&end| pairs[end].1 < second);
+        before.push(len.checked_sub(1).map(|l| ends[l]));
+        if len == ends.len() {
+            ends.push(i);
+        } else {
+            ends[len] = i;
+        }
+    }
+    let mut part = Vec::with_capacity(ends.len());
+    let mut next = ends.last().copied();
+    while let Some(i) = next {
+        part.push(pairs[i]);
+        next = before[i];
+    }
+    part.reverse();
+    part
 }
 
 /// Where blocks are in the structure of their function.
