@@ -25,13 +25,3 @@ pub mod procedures;
 
 pub use fingerprint::Fingerprint;
 pub use matching::{BlockPair, BlockStage, Matching, Pair, match_builds};
-
-pub(crate) static P: std::sync::LazyLock<Vec<f64>> = std::sync::LazyLock::new(|| {
-    let mut p = vec![0.62, 0.45, 0.45, 0.5, 1.0, 0.5, 0.6, 0.6, 0.3, 2.0, 0.0];
-    for (i, v) in std::env::var("MP").unwrap_or_default().split(',').enumerate() {
-        if let Ok(v) = v.parse() {
-            p[i] = v;
-        }
-    }
-    p
-});

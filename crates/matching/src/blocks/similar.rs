@@ -15,17 +15,25 @@ use relive_profile::model::{EdgeKind, Function, Level};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
-/// Pairs below this are no pairs. Measured on the versions of lua, sqlite and onig, gcc -O2: higher loses pairs that
-/// debug information calls right, lower adds more wrong ones than right ones.
-const LEAST: f64 = 0.42;
-
 /// What contents count for; the rest is for neighbours.
 const CONTENT: f64 = 0.6;
+
+/// What places in the structure of the function count for, beside neighbours that count one each.
+const SAME_LOOP: f64 = 0.5;
+const SAME_DOMINATOR: f64 = 1.0;
+const SAME_ORDER: f64 = 0.5;
+
+/// What all ways through jump tables together count for, and how much of that if the entry of the table is another.
+const SAME_CASE: f64 = 2.0;
+const OTHER_CASE: f64 = 0.3;
+
+/// Small numbers are everywhere.
+const SMALL_NUMBER: f32 = 0.6;
 
 /// Neighbours that are looked at: a jump table has hundreds.
 const MOST_NEIGHBOURS: usize = 64;
 
-/// Matches what is similar.
+/// Matches what is at least that similar, from 0 to 1.
 pub(crate) fn run(sides: &Sides<'_>, old: &Function, new: &Function, pairs: &mut Pairing<Found>, least: f64) {
     let mut search = Search {
         sides,
@@ -168,7 +176,7 @@ impl Search<'_> {
                         self.tables.entry(jump).or_insert_with(|| Entries::new(sides, jump.0, jump.1, pairs));
                     fitting_cases += match table.translate(way.entry) {
                         Some(entry) if entry == other.entry => 1.0,
-                        Some(_) => crate::P[8],
+                        Some(_) => OTHER_CASE,
                         None => 0.6,
                     };
                 } else if way == other || between.any(|other| other == way) {
@@ -178,9 +186,9 @@ impl Search<'_> {
                 }
             }
             if olds.iter().any(|way| is_case(&way)) || news.iter().any(|way| is_case(&way)) {
-                all += crate::P[9];
+                all += SAME_CASE;
                 if cases > 0.0 {
-                    fitting += crate::P[9] * fitting_cases / cases;
+                    fitting += SAME_CASE * fitting_cases / cases;
                 }
             }
         }
@@ -195,17 +203,17 @@ impl Search<'_> {
                 _ => 0.0,
             };
         };
-        relation(old_place.header(old), new_place.header(new), crate::P[3]);
-        relation(old_place.above(old), new_place.above(new), crate::P[4]);
+        relation(old_place.header(old), new_place.header(new), SAME_LOOP);
+        relation(old_place.above(old), new_place.above(new), SAME_DOMINATOR);
         let next = |block: u32, len: usize| (block as usize + 1 < len).then(|| block + 1);
-        relation(old.checked_sub(1), new.checked_sub(1), crate::P[5]);
-        relation(next(old, self.sides.old.blocks.len()), next(new, self.sides.new.blocks.len()), crate::P[5]);
+        relation(old.checked_sub(1), new.checked_sub(1), SAME_ORDER);
+        relation(next(old, self.sides.old.blocks.len()), next(new, self.sides.new.blocks.len()), SAME_ORDER);
         // The entry has no other.
         if Some(old) == self.sides.old.entry && Some(new) == self.sides.new.entry {
             (fitting, all) = (fitting + 2.0, all + 2.0);
         }
         let around = if all > 0.0 { fitting / all } else { 0.0 };
-        crate::P[6] * content + (1.0 - crate::P[6]) * around
+        CONTENT * content + (1.0 - CONTENT) * around
     }
 }
 
@@ -360,8 +368,7 @@ fn tokens(procedure: &Procedure, function: &Function, ids: &Identities, number: 
             let kind = match operand {
                 Operand::Register(_) => 1,
                 Operand::Immediate(value) => {
-                    // Small numbers are everywhere.
-                    let weight = if (-1..=8).contains(&value) { crate::P[7] as f32 } else { 1.0 };
+                    let weight = if (-1..=8).contains(&value) { SMALL_NUMBER } else { 1.0 };
                     tokens.push((mix(2, value.cast_unsigned()), weight));
                     2
                 }
@@ -384,6 +391,6 @@ fn tokens(procedure: &Procedure, function: &Function, ids: &Identities, number: 
             tokens.push((mix(4, id), 2.0));
         }
     }
-    tokens.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    tokens.sort_unstable_by_key(|token| token.0);
     tokens
 }

@@ -14,19 +14,20 @@ const fn confidence(found: Found) -> u8 {
     match found {
         Found::Content(level) => match level {
             Level::Exact | Level::One => 99,
-            Level::Two | Level::Three => 95,
-            Level::LastOne => 94,
-            Level::Four => 89,
-            Level::Similar => 86,
-            Level::Five => 79,
-            Level::LastThree => 76,
+            Level::Similar => 96,
+            Level::Two => 91,
+            Level::Three => 90,
+            Level::LastOne => 86,
+            Level::Four => 84,
+            Level::LastThree => 62,
+            Level::Five => 50,
         },
         Found::ControlFlow => 68,
     }
 }
 
 /// A block that only shares an old one runs at most as often.
-const PARTIAL: u8 = 28;
+const PARTIAL: u8 = 20;
 
 /// What is known of a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
