@@ -36,7 +36,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Matched>> {
         let partial = match kind {
             "block" => false,
             "partial" => true,
-            "procedure" | "data" => continue,
+            "procedure" | "data" | "inlined" | "outlined" | "moved" => continue,
             _ => bail!("relive match --tsv: unknown kind {kind:?}"),
         };
         matched.push(Matched { old: hex(old)?, new: hex(new)?, level: level.to_owned(), partial });

@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, Syntax};
 use relive_image::names::demangle;
+use relive_matching::across::Joined;
 use relive_matching::{Fingerprint, Matching, match_builds};
 use relive_profile::model::{Function, Module};
 use std::io::Write;
@@ -207,6 +208,13 @@ fn tsv(old: &Module, new: &Module, matching: &Matching, out: &mut dyn Write) -> 
         for &(y, x) in &found.partial {
             writeln!(out, "partial\t{:#x}\t{:#x}\tcf", place(a, x), place(b, y))?;
         }
+    }
+    let place = |module: &Module, (procedure, block): (u32, u32)| {
+        module.functions[procedure as usize].blocks[block as usize].address
+    };
+    for moved in matching.across.iter().flat_map(Joined::moved) {
+        let (x, y) = (place(old, moved.old), place(new, moved.new));
+        writeln!(out, "{}\t{x:#x}\t{y:#x}\t{}", moved.kind.name(), moved.found.name())?;
     }
     Ok(())
 }

@@ -67,8 +67,13 @@ pub(crate) fn by_content(sides: &Sides<'_>) -> Pairing<Found> {
 
 /// Matches everything that can be matched.
 pub(crate) fn all(sides: &Sides<'_>, old: &Function, new: &Function) -> Blocks {
+    further(sides, old, new, Pairing::new(sides.old.blocks.len(), sides.new.blocks.len()))
+}
+
+/// Matches everything else that can be matched.
+pub(crate) fn further(sides: &Sides<'_>, old: &Function, new: &Function, pairs: Pairing<Found>) -> Blocks {
     let env = |n: &str, d: f64| std::env::var(n).ok().and_then(|s| s.parse().ok()).unwrap_or(d);
-    let mut pairs = passes::run_some(sides, Pairing::new(sides.old.blocks.len(), sides.new.blocks.len()), &[Level::One]);
+    let mut pairs = passes::run_some(sides, pairs, &[Level::One]);
     if pairs.len() < sides.new.blocks.len() && pairs.len() < sides.old.blocks.len() {
         similar::run(sides, old, new, &mut pairs, env("SIM0", 0.8));
         pairs = passes::run_some(sides, pairs, &[Level::Three, Level::Two]);
