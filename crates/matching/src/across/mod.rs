@@ -9,6 +9,7 @@
 
 mod calls;
 mod plan;
+mod singles;
 mod splice;
 
 pub use splice::{Copy, Spliced};
@@ -80,6 +81,17 @@ struct Build<'a> {
     partner: Vec<Option<u32>>,
 }
 
+impl Build<'_> {
+    /// Procedures without a partner.
+    fn open(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.partner.len() as u32).filter(|&i| self.is_open(i))
+    }
+
+    fn is_open(&self, procedure: u32) -> bool {
+        self.partner[procedure as usize].is_none() && !self.print.procedures[procedure as usize].blocks.is_empty()
+    }
+}
+
 /// A callee belongs inside if at least so much of it was found there.
 const LEAST_FOUND: f64 = 0.2;
 const LEAST_FOUND_INSNS: u32 = 8;
@@ -92,19 +104,28 @@ pub(crate) fn run(
     old: &Fingerprint<'_>,
     new: &Fingerprint<'_>,
     ids: &Both,
-    procedures: &mut [Procedures],
+    procedures: &mut Vec<Procedures>,
 ) -> Vec<Joined> {
     let mut partners = (vec![None; old.procedures.len()], vec![None; new.procedures.len()]);
     for Procedures { pair, .. } in procedures.iter() {
         partners.0[pair.old as usize] = Some(pair.new);
         partners.1[pair.new as usize] = Some(pair.old);
     }
-    let across = Across {
+    let mut across = Across {
         old: Build { print: old, sites: calls::of(old.module), partner: partners.0 },
         new: Build { print: new, sites: calls::of(new.module), partner: partners.1 },
         readers: (Reader::new(old.module), Reader::new(new.module)),
         ids,
+        renamed: Default::default(),
     };
+    for found in singles::find(&across, procedures) {
+        across.old.partner[found.pair.old as usize] = Some(found.pair.new);
+        across.new.partner[found.pair.new as usize] = Some(found.pair.old);
+        across.renamed.0.insert(found.pair.old);
+        across.renamed.1.insert(found.pair.new);
+        procedures.push(found);
+    }
+    procedures.sort_unstable_by_key(|found| found.pair.new);
     let found: Vec<(usize, Joined)> =
         procedures.par_iter().enumerate().filter_map(|(i, p)| Some((i, across.look_at(p)?))).collect();
     for (i, joined) in &found {
@@ -118,12 +139,14 @@ struct Across<'a> {
     new: Build<'a>,
     readers: (Reader<'a>, Reader<'a>),
     ids: &'a Both,
+    /// Procedures of both builds that became partners here: they are not inside of others as well.
+    renamed: (HashSet<u32>, HashSet<u32>),
 }
 
 impl Across<'_> {
     fn look_at(&self, pair: &Procedures) -> Option<Joined> {
         let (a, b) = (pair.pair.old, pair.pair.new);
-        let mut refused = (HashSet::new(), HashSet::new());
+        let mut refused = self.renamed.clone();
         for _ in 0..MOST_ROUNDS {
             let (old, new) = self.plans(pair, &refused);
             if old == Plan::plain(a) && new == Plan::plain(b) {
@@ -133,7 +156,7 @@ impl Across<'_> {
             let new = Spliced::new(self.new.print.module, &new);
             let joined = self.join(old, new, pair);
             let before = (refused.0.len(), refused.1.len());
-            joined.strangers(&mut refused);
+            self.strangers(&joined, &mut refused);
             if before == (refused.0.len(), refused.1.len()) {
                 return Some(joined);
             }
@@ -172,6 +195,19 @@ impl Across<'_> {
             Plan::plain(b)
         };
         (old, new)
+    }
+
+    /// Procedures that do not belong inside. That both call one procedure somewhere tells nothing about it.
+    fn strangers(&self, joined: &Joined, refused: &mut (HashSet<u32>, HashSet<u32>)) {
+        let (old, new) = (&joined.old, &joined.new);
+        let telling = |pair: &&BlockPair| {
+            let a = old.copies[old.blocks[pair.old as usize].0 as usize].procedure;
+            let b = new.copies[new.blocks[pair.new as usize].0 as usize].procedure;
+            pair.found != Found::ControlFlow && self.old.partner[a as usize] != Some(b)
+        };
+        let found = || joined.blocks.iter().filter(telling);
+        old.strangers(found().map(|pair| pair.old), &mut refused.0);
+        new.strangers(found().map(|pair| pair.new), &mut refused.1);
     }
 
     /// Matches the blocks of two spliced procedures, beginning with what is sure of the procedures themselves.
@@ -251,12 +287,6 @@ impl Joined {
             let (a, b) = (self.old.copies[a as usize].procedure, self.new.copies[b as usize].procedure);
             Some(Moved { kind, old: (a, old), new: (b, new), found: pair.found })
         })
-    }
-
-    fn strangers(&self, refused: &mut (HashSet<u32>, HashSet<u32>)) {
-        let found = || self.blocks.iter().filter(|block| block.found != Found::ControlFlow);
-        self.old.strangers(found().map(|block| block.old), &mut refused.0);
-        self.new.strangers(found().map(|block| block.new), &mut refused.1);
     }
 
     /// Replaces the pairs of two procedures by what is found of them here.

@@ -39,6 +39,8 @@ pub enum How {
     SimilarName,
     /// Their code is similar.
     Similar,
+    /// Their code is similar with what they call inside.
+    Across,
 }
 
 impl How {
@@ -53,6 +55,7 @@ impl How {
             Self::Order => "order",
             Self::SimilarName => "similar-name",
             Self::Similar => "s",
+            Self::Across => "across",
         }
     }
 }
