@@ -55,6 +55,8 @@ pub struct Matching {
     pub procedures: Vec<Procedures>,
     /// Procedures that have others inside which their partners call, or the other way around.
     pub across: Vec<across::Joined>,
+    /// New procedures without a partner that are like old ones which have one.
+    pub clones: Vec<Procedures>,
     /// Data, by the new one.
     pub data: Vec<Pair<data::How>>,
     /// Procedures after each step.
@@ -80,11 +82,12 @@ pub fn match_builds(old: &Fingerprint<'_>, new: &Fingerprint<'_>) -> Matching {
             Procedures { pair, blocks, partial: found.partial }
         })
         .collect();
-    let across = across::run(old, new, &search.ids, &mut procedures);
+    let (across, clones) = across::run(old, new, &search.ids, &mut procedures);
     let block_stages = block_stages(&procedures);
     Matching {
         procedures,
         across,
+        clones,
         data: search.data.pairs().map(|(old, new, how)| Pair { old, new, how }).collect(),
         stages: search.stages,
         block_stages,

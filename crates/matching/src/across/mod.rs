@@ -8,6 +8,7 @@
 //! be inside of many procedures, each time with counts of its own.
 
 mod calls;
+mod clones;
 mod plan;
 mod singles;
 mod splice;
@@ -17,8 +18,9 @@ pub use splice::{Copy, Spliced};
 use crate::blocks::{self, Found, Sides};
 use crate::fingerprint::{Fingerprint, Reader};
 use crate::identity::Both;
-use crate::matching::{BlockPair, Procedures};
+use crate::matching::{BlockPair, Pair, Procedures};
 use crate::pairing::Pairing;
+use crate::procedures::How;
 use plan::Host;
 use rayon::prelude::*;
 use relive_profile::model::Level;
@@ -99,13 +101,14 @@ const LEAST_FOUND_INSNS: u32 = 8;
 /// Callees that do not belong inside are taken out again so many times.
 const MOST_ROUNDS: usize = 4;
 
-/// Looks for code that crossed borders between `procedures`. Blocks of those it concerns are matched anew.
+/// Looks for code that crossed borders between `procedures`: blocks of those it concerns are matched anew. Returns
+/// procedures with others inside, and new ones that are clones of old ones that have another partner.
 pub(crate) fn run(
     old: &Fingerprint<'_>,
     new: &Fingerprint<'_>,
     ids: &Both,
     procedures: &mut Vec<Procedures>,
-) -> Vec<Joined> {
+) -> (Vec<Joined>, Vec<Procedures>) {
     let mut partners = (vec![None; old.procedures.len()], vec![None; new.procedures.len()]);
     for Procedures { pair, .. } in procedures.iter() {
         partners.0[pair.old as usize] = Some(pair.new);
@@ -131,7 +134,9 @@ pub(crate) fn run(
     for (i, joined) in &found {
         joined.put(&mut procedures[*i]);
     }
-    found.into_iter().map(|(_, joined)| joined).collect()
+    let joined: Vec<Joined> = found.into_iter().map(|(_, joined)| joined).collect();
+    let clones = clones::find(&across, procedures, &joined);
+    (joined, clones)
 }
 
 struct Across<'a> {
@@ -162,6 +167,20 @@ impl Across<'_> {
             }
         }
         None
+    }
+
+    /// Two procedures and nothing else.
+    fn alone(&self, old: u32, new: u32, how: How) -> Procedures {
+        let sides = Sides {
+            old: &self.old.print.procedures[old as usize],
+            new: &self.new.print.procedures[new as usize],
+            ids: self.ids,
+        };
+        let before = &self.old.print.module.functions[old as usize];
+        let now = &self.new.print.module.functions[new as usize];
+        let found = blocks::all(&sides, before, now);
+        let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
+        Procedures { pair: Pair { old, new, how }, blocks, partial: found.partial }
     }
 
     /// What of the callees of each may be inside of the other.

@@ -2,10 +2,10 @@
 //! are not alike. Those that partners call, and those that share rare blocks, are tried with their callees inside.
 
 use super::{Across, Spliced, is_sure, plan};
-use crate::blocks::{self, Found, Sides};
+use crate::blocks::Found;
 use crate::fingerprint::Fingerprint;
 use crate::levels::index;
-use crate::matching::{BlockPair, Pair, Procedures};
+use crate::matching::Procedures;
 use crate::procedures::How;
 use rayon::prelude::*;
 use relive_profile::model::Level;
@@ -13,8 +13,8 @@ use std::collections::{BTreeSet, HashMap};
 
 /// So much of the new procedure has to be found.
 const LEAST_FOUND: f64 = 0.3;
-/// And so much of it in large blocks that are the same.
-const LEAST_SURE: f64 = 0.1;
+/// And so many of its instructions in large blocks that are the same.
+const LEAST_SURE: u32 = 24;
 
 /// Smaller procedures are found by other means, or not at all.
 const LEAST_INSNS: u32 = 12;
@@ -37,7 +37,7 @@ pub(super) fn find(across: &Across<'_>, procedures: &[Procedures]) -> Vec<Proced
         candidates.into_par_iter().filter_map(|(old, new)| attempt(across, old, new)).collect();
     tried.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.key().cmp(&b.key())));
     // What is a partner by itself is not inside of others as well, as far as is known.
-    let (mut partners, mut inside) = ((BTreeSet::new(), BTreeSet::new()), (BTreeSet::new(), BTreeSet::new()));
+    let (mut partners, mut inside) = <(Both, Both)>::default();
     tried.retain(|attempt| {
         let (old, new) = attempt.key();
         let free = !partners.0.contains(&old)
@@ -57,13 +57,16 @@ pub(super) fn find(across: &Across<'_>, procedures: &[Procedures]) -> Vec<Proced
     tried.into_iter().map(|attempt| attempt.found).collect()
 }
 
+/// Old procedures and new ones.
+type Both = (BTreeSet<u32>, BTreeSet<u32>);
+
 /// A pair that may be one.
 struct Attempt {
     /// How much of the new procedure it explains.
     share: f64,
     found: Procedures,
     /// Procedures inside of the old and of the new one.
-    inside: (BTreeSet<u32>, BTreeSet<u32>),
+    inside: Both,
 }
 
 impl Attempt {
@@ -127,18 +130,12 @@ fn alike(across: &Across<'_>) -> BTreeSet<(u32, u32)> {
 
 /// Tries a pair.
 fn attempt(across: &Across<'_>, old: u32, new: u32) -> Option<Attempt> {
-    let (a, b) = (&across.old.print.procedures[old as usize], &across.new.print.procedures[new as usize]);
-    if b.insns < LEAST_INSNS {
+    let procedure = &across.new.print.procedures[new as usize];
+    if procedure.insns < LEAST_INSNS {
         return None;
     }
-    let sides = Sides { old: a, new: b, ids: across.ids };
-    let (before, now) =
-        (&across.old.print.module.functions[old as usize], &across.new.print.module.functions[new as usize]);
-    let found = blocks::all(&sides, before, now);
-    let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
-    let pair = Pair { old, new, how: How::Across };
-    let alone = Procedures { pair, blocks, partial: found.partial };
-    let (mut inside, mut pairs) = ((BTreeSet::new(), BTreeSet::new()), alone.blocks.clone());
+    let alone = across.alone(old, new, How::Across);
+    let (mut inside, mut pairs) = (Both::default(), alone.blocks.clone());
     if let Some(joined) = across.look_at(&alone) {
         let copies = |spliced: &Spliced| spliced.copies.iter().skip(1).map(|copy| copy.procedure).collect();
         inside = (copies(&joined.old), copies(&joined.new));
@@ -149,14 +146,14 @@ fn attempt(across: &Across<'_>, old: u32, new: u32) -> Option<Attempt> {
             copy == 0
         });
     }
-    let sum = |tells: &dyn Fn(Found, u32) -> bool| -> f64 {
-        let insns = |pair: &BlockPair| b.blocks[pair.new as usize].insns;
-        let found: u32 = pairs.iter().filter(|pair| tells(pair.found, insns(pair))).map(insns).sum();
-        f64::from(found) / f64::from(b.insns)
+    let sum = |tells: &dyn Fn(Found, u32) -> bool| -> u32 {
+        let found = pairs.iter().map(|pair| (pair.found, procedure.blocks[pair.new as usize].insns));
+        found.filter(|&(found, insns)| tells(found, insns)).map(|(_, insns)| insns).sum()
     };
-    let share = sum(&|found, _| {
+    let found = sum(&|found, _| {
         !matches!(found, Found::ControlFlow | Found::Content(Level::LastThree | Level::Five))
     });
     let sure = sum(&|found, insns| is_sure(found) && insns >= plan::LEAST_INSNS);
+    let share = f64::from(found) / f64::from(procedure.insns);
     (share >= LEAST_FOUND && sure >= LEAST_SURE).then_some(Attempt { share, found: alone, inside })
 }

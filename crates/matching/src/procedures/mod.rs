@@ -41,6 +41,8 @@ pub enum How {
     Similar,
     /// Their code is similar with what they call inside.
     Across,
+    /// Calls of the old one became calls of it, and the code is similar.
+    Clone,
 }
 
 impl How {
@@ -56,6 +58,7 @@ impl How {
             Self::SimilarName => "similar-name",
             Self::Similar => "s",
             Self::Across => "across",
+            Self::Clone => "clone",
         }
     }
 }

@@ -114,7 +114,8 @@ fn mix(sum: &mut [Option<Seen>], more: &[Option<Seen>], weight: f64, scale: f64)
 /// The evidence of one old build, function by function.
 fn add_build(new: &Module, old: &Old<'_>, mut put: impl FnMut(usize, Evidence)) {
     let mut all: Vec<Option<Evidence>> = vec![None; new.functions.len()];
-    let left = across::left(old);
+    let clones = across::clones(new, old);
+    let left = across::left(old, &clones);
     let counted = |old: &Function| matches!(old.state, State::Measured | State::EntryOnly { .. });
     let mut joined = vec![false; new.functions.len()];
     for pair in &old.matching.across {
@@ -123,11 +124,13 @@ fn add_build(new: &Module, old: &Old<'_>, mut put: impl FnMut(usize, Evidence)) 
             across::add(new, pair, left[pair.old.copies[0].procedure as usize], &mut all);
         }
     }
-    for Procedures { pair, blocks, partial } in &old.matching.procedures {
+    let own = old.matching.procedures.iter().map(|found| (found, left[found.pair.old as usize]));
+    let cloned = old.matching.clones.iter().zip(clones);
+    for (Procedures { pair, blocks, partial }, share) in own.chain(cloned) {
         let before = &old.module.functions[pair.old as usize];
         if counted(before) && !joined[pair.new as usize] {
             let mut found = of_function(before, &new.functions[pair.new as usize], blocks, partial);
-            across::scale(&mut found, left[pair.old as usize]);
+            across::scale(&mut found, share);
             across::plus(&mut all[pair.new as usize], found);
         }
     }
