@@ -90,13 +90,17 @@ impl Build<'_> {
     }
 
     fn is_open(&self, procedure: u32) -> bool {
-        self.partner[procedure as usize].is_none() && !self.print.procedures[procedure as usize].blocks.is_empty()
+        self.partner[procedure as usize].is_none()
+            && !self.print.procedures[procedure as usize].blocks.is_empty()
     }
 }
 
-/// A callee belongs inside if at least so much of it was found there.
-const LEAST_FOUND: f64 = 0.2;
-const LEAST_FOUND_INSNS: u32 = 8;
+/// A callee belongs inside if at least so much of it was found there, and so many instructions of it are in large
+/// blocks that are the same;
+const LEAST_FOUND: f64 = 0.25;
+const LEAST_SURE: u32 = 12;
+/// or if so much of it was found, and at least one large block is the same.
+const MOSTLY_FOUND: f64 = 0.5;
 
 /// Callees that do not belong inside are taken out again so many times.
 const MOST_ROUNDS: usize = 4;
@@ -159,12 +163,16 @@ impl Across<'_> {
             }
             let old = Spliced::new(self.old.print.module, &old);
             let new = Spliced::new(self.new.print.module, &new);
-            let joined = self.join(old, new, pair);
-            let before = (refused.0.len(), refused.1.len());
-            self.strangers(&joined, &mut refused);
-            if before == (refused.0.len(), refused.1.len()) {
+            let mut joined = self.join(old, new, pair);
+            let there = self.belonging(&joined);
+            let strangers = (joined.old.strangers(&there.0), joined.new.strangers(&there.1));
+            if strangers.0.is_empty() && strangers.1.is_empty() {
+                joined.old.count(self.old.print.module, &there.0);
+                joined.new.count(self.new.print.module, &there.1);
                 return Some(joined);
             }
+            refused.0.extend(strangers.0);
+            refused.1.extend(strangers.1);
         }
         None
     }
@@ -191,14 +199,15 @@ impl Across<'_> {
             to_new.insert(block.old, block.new);
             to_old.insert(block.new, block.old);
         }
-        let answers = |own: &Build<'_>, other: &Build<'_>, procedure: u32, map: &HashMap<u32, u32>, block, callee| {
-            map.get(&block).is_some_and(|at| {
-                let partner = own.partner[callee as usize];
-                other.sites[procedure as usize]
-                    .iter()
-                    .any(|site| site.block == *at && Some(site.callee) == partner)
-            })
-        };
+        let answers =
+            |own: &Build<'_>, other: &Build<'_>, procedure: u32, map: &HashMap<u32, u32>, block, callee| {
+                map.get(&block).is_some_and(|at| {
+                    let partner = own.partner[callee as usize];
+                    other.sites[procedure as usize]
+                        .iter()
+                        .any(|site| site.block == *at && Some(site.callee) == partner)
+                })
+            };
         let mut host = Host::new(&self.new, b, |block| to_old.contains_key(&block));
         let old = if host.is_open() {
             let answers = |block, callee| answers(&self.old, &self.new, b, &to_new, block, callee);
@@ -216,8 +225,8 @@ impl Across<'_> {
         (old, new)
     }
 
-    /// Procedures that do not belong inside. That both call one procedure somewhere tells nothing about it.
-    fn strangers(&self, joined: &Joined, refused: &mut (HashSet<u32>, HashSet<u32>)) {
+    /// Which copies belong where they are. That both call one procedure somewhere tells nothing about it.
+    fn belonging(&self, joined: &Joined) -> (Vec<bool>, Vec<bool>) {
         let (old, new) = (&joined.old, &joined.new);
         let telling = |pair: &&BlockPair| {
             let a = old.copies[old.blocks[pair.old as usize].0 as usize].procedure;
@@ -225,17 +234,19 @@ impl Across<'_> {
             pair.found != Found::ControlFlow && self.old.partner[a as usize] != Some(b)
         };
         let found = || joined.blocks.iter().filter(telling);
-        old.strangers(found().map(|pair| pair.old), &mut refused.0);
-        new.strangers(found().map(|pair| pair.new), &mut refused.1);
+        (
+            old.belonging(found().map(|pair| (pair.old, pair.found))),
+            new.belonging(found().map(|pair| (pair.new, pair.found))),
+        )
     }
 
-    /// Matches the blocks of two spliced procedures, beginning with what is sure of the procedures themselves.
+    /// Matches the blocks of two spliced procedures, beginning with what content says about the procedures themselves.
     fn join(&self, old: Spliced, new: Spliced, pair: &Procedures) -> Joined {
         let (a, b) = (self.readers.0.procedure(&old.function), self.readers.1.procedure(&new.function));
         let sides = Sides { old: &a, new: &b, ids: self.ids };
         let (olds, news) = (old.places(), new.places());
         let mut pairs = Pairing::new(a.blocks.len(), b.blocks.len());
-        for block in pair.blocks.iter().filter(|block| is_sure(block.found)) {
+        for block in pair.blocks.iter().filter(|block| block.found != Found::ControlFlow) {
             pairs.pair(olds[&(0, block.old)], news[&(0, block.new)], block.found);
         }
         let found = blocks::further(&sides, &old.function, &new.function, pairs);
@@ -258,36 +269,39 @@ impl Spliced {
         self.blocks.iter().copied().zip(0..).collect()
     }
 
-    /// Procedures inside of which too little was found.
-    fn strangers(&self, found: impl Iterator<Item = u32>, refused: &mut HashSet<u32>) {
-        let mut insns = vec![(0u32, 0u32, false); self.copies.len()];
+    /// Which copies have enough found inside of them, or of what is inside of them.
+    fn belonging(&self, found: impl Iterator<Item = (u32, Found)>) -> Vec<bool> {
+        let mut all = vec![0u32; self.copies.len()];
         for (block, &(copy, _)) in self.function.blocks.iter().zip(&self.blocks) {
-            insns[copy as usize].1 += block.insns;
+            all[copy as usize] += block.insns;
         }
-        for block in found {
-            let found = &mut insns[self.blocks[block as usize].0 as usize];
-            let len = self.function.blocks[block as usize].insns;
-            found.0 += len;
-            found.2 |= len >= plan::LEAST_INSNS;
+        let mut known = vec![(0u32, 0u32); self.copies.len()];
+        for (block, found) in found {
+            let (known, sure) = &mut known[self.blocks[block as usize].0 as usize];
+            let insns = self.function.blocks[block as usize].insns;
+            *known += insns;
+            *sure += if is_sure(found) && insns >= plan::LEAST_INSNS { insns } else { 0 };
         }
         let mut belongs = vec![false; self.copies.len()];
         for (i, copy) in self.copies.iter().enumerate().rev() {
-            let (found, all, seed) = insns[i];
-            belongs[i] |= seed
-                && found >= LEAST_FOUND_INSNS
-                && f64::from(found) >= LEAST_FOUND * f64::from(all);
-            if let Some(outer) = copy.inside {
+            let (known, sure) = known[i];
+            let share = f64::from(known) / f64::from(all[i].max(1));
+            belongs[i] |= share >= LEAST_FOUND && sure >= LEAST_SURE || share >= MOSTLY_FOUND && sure > 0;
+            if let Some((outer, _)) = copy.call {
                 belongs[outer as usize] |= belongs[i];
             }
         }
-        // One of several copies that does not belong is no reason against the others.
-        let good: HashSet<u32> =
-            self.copies.iter().zip(&belongs).filter(|(_, b)| **b).map(|(copy, _)| copy.procedure).collect();
-        for copy in self.copies.iter().skip(1) {
-            if !good.contains(&copy.procedure) {
-                refused.insert(copy.procedure);
-            }
-        }
+        belongs
+    }
+
+    /// Procedures of which no copy belongs where it is. One of several that does not is no reason against the others.
+    fn strangers(&self, belongs: &[bool]) -> HashSet<u32> {
+        let of = |wanted: bool| {
+            let all = self.copies.iter().zip(belongs).skip(1);
+            all.filter(move |(_, belongs)| **belongs == wanted).map(|(copy, _)| copy.procedure)
+        };
+        let good: HashSet<u32> = of(true).collect();
+        of(false).filter(|procedure| !good.contains(procedure)).collect()
     }
 }
 
@@ -323,7 +337,10 @@ impl Joined {
             })
             .collect();
         procedures.blocks.sort_unstable_by_key(|pair| pair.new);
-        procedures.partial =
-            self.partial.iter().filter_map(|&(new, old)| own(old, new).map(|(old, new)| (new, old))).collect();
+        procedures.partial = self
+            .partial
+            .iter()
+            .filter_map(|&(new, old)| own(old, new).map(|(old, new)| (new, old)))
+            .collect();
     }
 }

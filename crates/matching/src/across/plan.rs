@@ -56,7 +56,8 @@ impl<'a> Host<'a> {
     }
 
     fn shares(&self, procedure: &Procedure) -> bool {
-        (0..procedure.blocks.len() as u32).any(|b| content(procedure, b).is_some_and(|c| self.free.contains(&c)))
+        (0..procedure.blocks.len() as u32)
+            .any(|b| content(procedure, b).is_some_and(|c| self.free.contains(&c)))
     }
 
     /// Takes a call of `procedure` away, if there is one.

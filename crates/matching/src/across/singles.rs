@@ -95,7 +95,8 @@ fn called(across: &Across<'_>, procedures: &[Procedures]) -> BTreeSet<(u32, u32)
 fn alike(across: &Across<'_>) -> BTreeSet<(u32, u32)> {
     let mut holders: HashMap<u64, (Vec<u32>, Vec<u32>, u32)> = HashMap::new();
     let blocks = |print: &Fingerprint<'_>, procedure: u32| -> Vec<(u64, u32)> {
-        let large = print.procedures[procedure as usize].blocks.iter().filter(|b| b.insns >= LEAST_RARE_INSNS);
+        let large =
+            print.procedures[procedure as usize].blocks.iter().filter(|b| b.insns >= LEAST_RARE_INSNS);
         let mut all: Vec<(u64, u32)> = large.map(|b| (b.hashes[index(Level::Three)], b.insns)).collect();
         all.sort_unstable();
         all.dedup();

@@ -35,8 +35,8 @@ pub struct Spliced {
 pub struct Copy {
     /// Which.
     pub procedure: u32,
-    /// The copy that it is inside of.
-    pub inside: Option<u32>,
+    /// The copy that it is inside of, and the call it stands for, by its index in the function of that copy.
+    pub call: Option<(u32, u32)>,
     /// The share of what the function did that it did here: calls from here among all. Zero if nothing was counted.
     pub share: f64,
 }
@@ -46,14 +46,74 @@ impl Spliced {
     pub(crate) fn new(module: &Module, plan: &Plan) -> Self {
         let mut pieces = Pieces { module, places: Vec::new(), blocks: Vec::new() };
         pieces.place(plan, None);
-        pieces.join(plan.procedure)
+        let mut spliced = pieces.join(plan.procedure);
+        let all = vec![true; spliced.copies.len()];
+        spliced.count(module, &all);
+        spliced
+    }
+
+    /// Gives each copy its part of the counts. Calls whose copy is not `there` are taken to have been merged with other
+    /// calls of the same function.
+    pub(crate) fn count(&mut self, module: &Module, there: &[bool]) {
+        let mut shares: Vec<Option<f64>> = vec![Some(1.0)];
+        for copy in &self.copies[1..] {
+            shares.push(self.share(module, copy, &shares));
+        }
+        for i in 1..self.copies.len() {
+            let alike = |j: &usize| {
+                let (a, b) = (&self.copies[i], &self.copies[*j]);
+                a.procedure == b.procedure && a.call.map(|call| call.0) == b.call.map(|call| call.0)
+            };
+            let group: Vec<usize> = (i..self.copies.len()).filter(alike).collect();
+            let is_first = !(1..i).any(|j| alike(&j));
+            if is_first {
+                merge(&group, there, &mut shares);
+            }
+        }
+        for (copy, share) in self.copies.iter_mut().zip(&shares) {
+            copy.share = share.unwrap_or(0.0);
+        }
+        let of = |copy: u32| &module.functions[self.copies[copy as usize].procedure as usize];
+        for (block, &(copy, own)) in self.function.blocks.iter_mut().zip(&self.blocks) {
+            block.count = scaled(of(copy).blocks[own as usize].count, shares[copy as usize]);
+        }
+        for (edge, &(copy, own)) in self.function.edges.iter_mut().zip(&self.edges) {
+            edge.count = scaled(of(copy).edges[own as usize].count, shares[copy as usize]);
+        }
+    }
+
+    /// The part of its function that a copy does, by the calls it stands for; unknown where nothing was counted.
+    fn share(&self, module: &Module, copy: &Copy, shares: &[Option<f64>]) -> Option<f64> {
+        let (outer, call) = copy.call?;
+        let caller = &module.functions[self.copies[outer as usize].procedure as usize];
+        let calls = module.call_count(caller, &caller.calls[call as usize])?.value() as f64;
+        let entries = module.functions[copy.procedure as usize].entries()?.value() as f64;
+        let outer = shares[outer as usize]?;
+        Some(if entries > 0.0 { (calls * outer / entries).min(1.0) } else { 0.0 })
+    }
+}
+
+/// Hands the shares of those of a group that are not there to those that are.
+fn merge(group: &[usize], there: &[bool], shares: &mut [Option<f64>]) {
+    let sum = |shares: &[Option<f64>], only_there: bool| -> f64 {
+        group.iter().filter(|&&i| !only_there || there[i]).filter_map(|&i| shares[i]).sum()
+    };
+    let count = group.iter().filter(|&&i| there[i]).count();
+    if count == 0 || count == group.len() {
+        return;
+    }
+    let (all, known) = (sum(shares, false), sum(shares, true));
+    for &i in group {
+        let own = shares[i].map(|own| if known > 0.0 { own * all / known } else { all / count as f64 });
+        shares[i] = if there[i] { own } else { own.map(|_| 0.0) };
     }
 }
 
 /// A copy that has its place.
 struct Place<'p> {
     plan: &'p Plan,
-    inside: Option<(u32, Call)>,
+    /// The copy that it is inside of, and the call.
+    inside: Option<(u32, u32)>,
     /// Where its blocks are in the whole.
     at: Vec<u32>,
 }
@@ -67,7 +127,7 @@ struct Pieces<'m, 'p> {
 
 impl<'m, 'p> Pieces<'m, 'p> {
     /// Puts blocks into their order: what is called behind the block that calls it, as compilers do.
-    fn place(&mut self, plan: &'p Plan, inside: Option<(u32, Call)>) {
+    fn place(&mut self, plan: &'p Plan, inside: Option<(u32, u32)>) {
         let copy = self.places.len() as u32;
         let function = self.function(plan.procedure);
         self.places.push(Place { plan, inside, at: vec![0; function.blocks.len()] });
@@ -77,7 +137,7 @@ impl<'m, 'p> Pieces<'m, 'p> {
             for (number, plan) in &plan.inside {
                 let call = function.calls[*number as usize];
                 if caller(function, &call) == Some(block) {
-                    self.place(plan, Some((copy, call)));
+                    self.place(plan, Some((copy, *number)));
                 }
             }
         }
@@ -90,66 +150,41 @@ impl<'m, 'p> Pieces<'m, 'p> {
     fn join(self, root: u32) -> Spliced {
         let root = self.function(root);
         let mut whole = Function::new(root.name, root.address, root.size, root.state);
-        let shares = self.shares();
         let mut seen = Vec::new();
         let mut edges = Vec::new();
-        for ((place, &share), copy) in self.places.iter().zip(&shares).zip(0..) {
+        for (place, copy) in self.places.iter().zip(0..) {
             let function = self.function(place.plan.procedure);
             if !seen.contains(&place.plan.procedure) {
                 seen.push(place.plan.procedure);
                 whole.pieces.extend(&function.pieces);
                 whole.code.extend(&function.code);
             }
-            let made = self.edges(place, share, &mut whole);
+            let made = self.edges(place, &mut whole);
             edges.extend(made.into_iter().map(|edge| (copy, edge)));
         }
-        whole.blocks = self.blocks.iter().map(|&(copy, block)| self.block(copy, block, &shares)).collect();
+        whole.blocks = self.blocks.iter().map(|&(copy, block)| self.block(copy, block)).collect();
         whole.calls.sort_by_key(|call| call.by);
-        let copies = self.places.iter().zip(shares).map(|(place, share)| Copy {
+        let copies = self.places.iter().map(|place| Copy {
             procedure: place.plan.procedure,
-            inside: place.inside.map(|(copy, _)| copy),
-            share: share.unwrap_or(0.0),
+            call: place.inside,
+            share: 0.0,
         });
         Spliced { function: whole, copies: copies.collect(), blocks: self.blocks, edges }
     }
 
-    /// What part of its function each copy did, where something was counted.
-    fn shares(&self) -> Vec<Option<f64>> {
-        let mut shares: Vec<Option<f64>> = Vec::with_capacity(self.places.len());
-        for place in &self.places {
-            let share = match &place.inside {
-                None => Some(1.0),
-                Some((copy, call)) => (|| {
-                    let caller = self.function(self.places[*copy as usize].plan.procedure);
-                    let calls = self.module.call_count(caller, call)?.value() as f64 * shares[*copy as usize]?;
-                    let entries = self.function(place.plan.procedure).entries()?.value() as f64;
-                    Some(if entries > 0.0 { (calls / entries).min(1.0) } else { 0.0 })
-                })(),
-            };
-            shares.push(share);
-        }
-        shares
-    }
-
-    fn block(&self, copy: u32, block: u32, shares: &[Option<f64>]) -> Block {
+    fn block(&self, copy: u32, block: u32) -> Block {
         let own = self.function(self.places[copy as usize].plan.procedure).blocks[block as usize];
-        Block {
-            counter: None,
-            count: scaled(own.count, shares[copy as usize]),
-            is_entry: own.is_entry && copy == 0,
-            ..own
-        }
+        Block { counter: None, count: None, is_entry: own.is_entry && copy == 0, ..own }
     }
 
     /// Adds the edges and the calls of one copy; returns which edges of its function they are.
-    fn edges(&self, place: &Place<'_>, share: Option<f64>, whole: &mut Function) -> Vec<u32> {
+    fn edges(&self, place: &Place<'_>, whole: &mut Function) -> Vec<u32> {
         let mut made = Vec::new();
         let function = self.function(place.plan.procedure);
         let first_hub = whole.hubs;
         whole.hubs += function.hubs;
-        let spliced = |by: CalledBy| {
-            place.plan.inside.iter().find(|(call, _)| function.calls[*call as usize].by == by)
-        };
+        let spliced =
+            |by: CalledBy| place.plan.inside.iter().find(|(call, _)| function.calls[*call as usize].by == by);
         let mut numbers = vec![None; function.edges.len()];
         for (edge, number) in function.edges.iter().zip(0u32..) {
             let (mut kind, node) = (edge.kind, |node: Node| self.node(node, &place.at, first_hub));
@@ -171,8 +206,7 @@ impl<'m, 'p> Pieces<'m, 'p> {
                 _ => {}
             }
             numbers[number as usize] = Some(whole.edges.len() as u32);
-            let count = scaled(edge.count, share);
-            whole.edges.push(Edge { from: start, to: end, counter: None, kind, count });
+            whole.edges.push(Edge { from: start, to: end, counter: None, kind, count: None });
             made.push(number);
         }
         for call in function.calls.iter().filter(|call| spliced(call.by).is_none()) {
@@ -196,24 +230,29 @@ impl<'m, 'p> Pieces<'m, 'p> {
 
     /// The block that calls a copy.
     fn caller(&self, place: &Place<'_>) -> Option<u32> {
-        let (copy, call) = place.inside.as_ref()?;
-        let outer = &self.places[*copy as usize];
-        Some(outer.at[caller(self.function(outer.plan.procedure), call)? as usize])
+        let (outer, function, call) = self.call(place)?;
+        Some(outer.at[caller(function, &call)? as usize])
     }
 
     /// Where a copy returns to; `None` if outside.
     fn next(&self, place: &Place<'_>) -> Option<u32> {
-        let (copy, call) = place.inside.as_ref()?;
-        let outer = &self.places[*copy as usize];
+        let (outer, function, call) = self.call(place)?;
         match call.by {
             CalledBy::Block(block) => {
-                let back = self.function(outer.plan.procedure).edges.iter().find(|edge| {
-                    edge.kind == EdgeKind::CallReturn && edge.from.as_block() == Some(block)
-                })?;
-                back.to.as_block().map(|next| outer.at[next as usize])
+                let is_back = |e: &&Edge| e.kind == EdgeKind::CallReturn && e.from.as_block() == Some(block);
+                let next = function.edges.iter().find(is_back)?.to.as_block()?;
+                Some(outer.at[next as usize])
             }
             CalledBy::Edge(_) => self.next(outer),
         }
+    }
+
+    /// What a copy is inside of, and the call it stands for.
+    fn call(&self, place: &Place<'_>) -> Option<(&Place<'p>, &'m Function, Call)> {
+        let (copy, call) = place.inside?;
+        let outer = &self.places[copy as usize];
+        let function = self.function(outer.plan.procedure);
+        Some((outer, function, function.calls[call as usize]))
     }
 }
 
@@ -229,4 +268,147 @@ fn scaled(count: Option<Count>, share: Option<f64>) -> Option<Count> {
     let (count, share) = (count?, share?);
     let raw = if share < 1.0 { (count.value() as f64 * share).round() as u64 } else { count.value() };
     Some(Count { raw, ..count })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_profile::model::{Callee, Piece, State};
+
+    fn block(address: u64, count: u64) -> Block {
+        Block {
+            address,
+            size: 4,
+            insns: 1,
+            line: None,
+            is_entry: false,
+            is_landing_pad: false,
+            counter: None,
+            count: Some(Count::measured(count)),
+        }
+    }
+
+    fn function(module: &mut Module, address: u64, counts: &[u64]) -> Function {
+        let name = module.texts.intern("f");
+        let len = 4 * counts.len() as u64;
+        let mut function = Function::new(name, address, len, State::Measured);
+        function.pieces = vec![Piece { start: address, len }];
+        function.code = vec![0x90; len as usize];
+        function.blocks = counts.iter().zip(0..).map(|(&n, i)| block(address + 4 * i, n)).collect();
+        function
+    }
+
+    fn edge(from: Option<u32>, to: Option<u32>, kind: EdgeKind, count: u64) -> Edge {
+        let node = |block: Option<u32>| block.map_or(Node::OUTSIDE, Node::block);
+        let count = Some(Count::measured(count));
+        Edge { from: node(from), to: node(to), counter: None, kind, count }
+    }
+
+    /// Block 0 of the caller runs 30 times and calls, block 1 returns; the callee is entered 120 times, and loops
+    /// through its block 1.
+    fn module() -> Module {
+        let mut module = Module::default();
+        let mut caller = function(&mut module, 0x100, &[30, 30]);
+        caller.edges = vec![
+            edge(None, Some(0), EdgeKind::Enter, 30),
+            edge(Some(0), Some(1), EdgeKind::CallReturn, 30),
+            edge(Some(1), None, EdgeKind::Return, 30),
+        ];
+        let callee = Callee::Direct { address: 0x200, name: caller.name };
+        caller.calls = vec![Call { by: CalledBy::Block(0), address: 0x103, callee }];
+        let mut callee = function(&mut module, 0x200, &[120, 1200, 120]);
+        callee.edges = vec![
+            edge(None, Some(0), EdgeKind::Enter, 120),
+            edge(Some(0), Some(1), EdgeKind::FallThrough, 120),
+            edge(Some(1), Some(1), EdgeKind::Taken, 1080),
+            edge(Some(1), Some(2), EdgeKind::FallThrough, 120),
+            edge(Some(2), None, EdgeKind::Return, 120),
+        ];
+        module.functions = vec![caller, callee];
+        module
+    }
+
+    fn counts(function: &Function) -> Vec<u64> {
+        function.blocks.iter().map(|b| b.count.map_or(0, Count::value)).collect()
+    }
+
+    fn shape(function: &Function) -> Vec<(Node, Node, EdgeKind, u64)> {
+        function.edges.iter().map(|e| (e.from, e.to, e.kind, e.count.map_or(0, Count::value))).collect()
+    }
+
+    #[test]
+    fn a_function_as_it_is() {
+        let module = module();
+        let spliced = Spliced::new(&module, &Plan::plain(1));
+        assert_eq!(counts(&spliced.function), [120, 1200, 120]);
+        assert_eq!(shape(&spliced.function), shape(&module.functions[1]));
+        assert_eq!(spliced.copies.len(), 1);
+    }
+
+    #[test]
+    fn a_callee_has_its_part_of_the_counts_and_comes_back() {
+        let module = module();
+        let plan = Plan { procedure: 0, inside: vec![(0, Plan::plain(1))] };
+        let spliced = Spliced::new(&module, &plan);
+        assert_eq!(counts(&spliced.function), [30, 30, 300, 30, 30]);
+        assert_eq!(spliced.blocks, [(0, 0), (1, 0), (1, 1), (1, 2), (0, 1)]);
+        assert_eq!(spliced.copies[1], Copy { procedure: 1, call: Some((0, 0)), share: 0.25 });
+        let b = Node::block;
+        assert_eq!(
+            shape(&spliced.function),
+            [
+                (Node::OUTSIDE, b(0), EdgeKind::Enter, 30),
+                (b(4), Node::OUTSIDE, EdgeKind::Return, 30),
+                (b(0), b(1), EdgeKind::FallThrough, 30),
+                (b(1), b(2), EdgeKind::FallThrough, 30),
+                (b(2), b(2), EdgeKind::Taken, 270),
+                (b(2), b(3), EdgeKind::FallThrough, 30),
+                (b(3), b(4), EdgeKind::Jump, 30),
+            ]
+        );
+        assert_eq!(spliced.edges[2..4], [(1, 0), (1, 1)]);
+        assert!(spliced.function.calls.is_empty());
+        assert!(spliced.function.bytes_at(0x208, 4).is_some());
+    }
+
+    #[test]
+    fn calls_that_were_merged() {
+        let mut module = module();
+        let caller = &mut module.functions[0];
+        caller.blocks[1].count = Some(Count::measured(6));
+        caller.calls.push(Call { by: CalledBy::Block(1), ..caller.calls[0] });
+        let plan = Plan { procedure: 0, inside: vec![(0, Plan::plain(1)), (1, Plan::plain(1))] };
+        let mut spliced = Spliced::new(&module, &plan);
+        assert_eq!(spliced.copies.iter().map(|copy| copy.share).collect::<Vec<_>>(), [1.0, 0.25, 0.05]);
+        spliced.count(&module, &[true, false, true]);
+        assert_eq!(spliced.copies.iter().map(|copy| copy.share).collect::<Vec<_>>(), [1.0, 0.0, 0.3]);
+        assert_eq!(counts(&spliced.function), [30, 0, 0, 0, 6, 36, 360, 36]);
+    }
+
+    #[test]
+    fn a_callee_that_is_jumped_to_returns_outside() {
+        let mut module = module();
+        let caller = &mut module.functions[0];
+        caller.edges[1].kind = EdgeKind::FallThrough;
+        caller.edges[2].kind = EdgeKind::TailCall;
+        caller.calls[0].by = CalledBy::Edge(2);
+        let plan = Plan { procedure: 0, inside: vec![(0, Plan::plain(1))] };
+        let spliced = Spliced::new(&module, &plan);
+        assert_eq!(spliced.blocks, [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]);
+        let edges = shape(&spliced.function);
+        assert!(edges.contains(&(Node::block(1), Node::block(2), EdgeKind::FallThrough, 30)));
+        assert!(edges.contains(&(Node::block(4), Node::OUTSIDE, EdgeKind::Return, 30)));
+    }
+
+    #[test]
+    fn without_counts_there_are_none() {
+        let mut module = module();
+        for function in &mut module.functions {
+            function.blocks.iter_mut().for_each(|block| block.count = None);
+            function.edges.iter_mut().for_each(|edge| edge.count = None);
+        }
+        let spliced = Spliced::new(&module, &Plan { procedure: 0, inside: vec![(0, Plan::plain(1))] });
+        assert!(spliced.function.blocks.iter().all(|block| block.count.is_none()));
+        assert_eq!(spliced.copies[1].share, 0.0);
+    }
 }
