@@ -164,7 +164,7 @@ impl Across<'_> {
             let old = Spliced::new(self.old.print.module, &old);
             let new = Spliced::new(self.new.print.module, &new);
             let mut joined = self.join(old, new, pair);
-            let there = self.belonging(&joined);
+            let there = Self::belonging(&joined);
             let strangers = (joined.old.strangers(&there.0), joined.new.strangers(&there.1));
             if strangers.0.is_empty() && strangers.1.is_empty() {
                 joined.old.count(self.old.print.module, &there.0);
@@ -225,13 +225,12 @@ impl Across<'_> {
         (old, new)
     }
 
-    /// Which copies belong where they are. That both call one procedure somewhere tells nothing about it.
-    fn belonging(&self, joined: &Joined) -> (Vec<bool>, Vec<bool>) {
+    /// Which copies belong where they are. That both have the same inside tells nothing about that.
+    fn belonging(joined: &Joined) -> (Vec<bool>, Vec<bool>) {
         let (old, new) = (&joined.old, &joined.new);
         let telling = |pair: &&BlockPair| {
-            let a = old.copies[old.blocks[pair.old as usize].0 as usize].procedure;
-            let b = new.copies[new.blocks[pair.new as usize].0 as usize].procedure;
-            pair.found != Found::ControlFlow && self.old.partner[a as usize] != Some(b)
+            let (a, b) = (old.blocks[pair.old as usize].0, new.blocks[pair.new as usize].0);
+            pair.found != Found::ControlFlow && (a == 0 || b == 0)
         };
         let found = || joined.blocks.iter().filter(telling);
         (

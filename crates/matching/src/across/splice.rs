@@ -6,8 +6,18 @@ use relive_profile::model::{Block, Call, CalledBy, Count, Edge, EdgeKind, Functi
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) procedure: u32,
-    /// Calls by their index in the function, ascending, and what to put there.
-    pub(crate) inside: Vec<(u32, Plan)>,
+    /// By the call.
+    pub(crate) inside: Vec<Inside>,
+}
+
+/// What to put in place of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inside {
+    /// The call, by its index in the function.
+    pub(crate) call: u32,
+    /// Further calls of the same procedure that it stands for.
+    pub(crate) merged: Vec<u32>,
+    pub(crate) plan: Plan,
 }
 
 impl Plan {
@@ -31,12 +41,14 @@ pub struct Spliced {
 }
 
 /// One function inside a spliced one.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Copy {
     /// Which.
     pub procedure: u32,
     /// The copy that it is inside of, and the call it stands for, by its index in the function of that copy.
     pub call: Option<(u32, u32)>,
+    /// Further calls in that function that it stands for.
+    pub merged: Vec<u32>,
     /// The share of what the function did that it did here: calls from here among all. Zero if nothing was counted.
     pub share: f64,
 }
@@ -86,7 +98,8 @@ impl Spliced {
     fn share(&self, module: &Module, copy: &Copy, shares: &[Option<f64>]) -> Option<f64> {
         let (outer, call) = copy.call?;
         let caller = &module.functions[self.copies[outer as usize].procedure as usize];
-        let calls = module.call_count(caller, &caller.calls[call as usize])?.value() as f64;
+        let calls = std::iter::once(&call).chain(&copy.merged).map(|&call| caller.calls[call as usize]);
+        let calls = Count::sum(calls.map(|call| module.call_count(caller, &call)))?.value() as f64;
         let entries = module.functions[copy.procedure as usize].entries()?.value() as f64;
         let outer = shares[outer as usize]?;
         Some(if entries > 0.0 { (calls * outer / entries).min(1.0) } else { 0.0 })
@@ -112,8 +125,8 @@ fn merge(group: &[usize], there: &[bool], shares: &mut [Option<f64>]) {
 /// A copy that has its place.
 struct Place<'p> {
     plan: &'p Plan,
-    /// The copy that it is inside of, and the call.
-    inside: Option<(u32, u32)>,
+    /// The copy that it is inside of, and how.
+    inside: Option<(u32, &'p Inside)>,
     /// Where its blocks are in the whole.
     at: Vec<u32>,
 }
@@ -127,17 +140,16 @@ struct Pieces<'m, 'p> {
 
 impl<'m, 'p> Pieces<'m, 'p> {
     /// Puts blocks into their order: what is called behind the block that calls it, as compilers do.
-    fn place(&mut self, plan: &'p Plan, inside: Option<(u32, u32)>) {
+    fn place(&mut self, plan: &'p Plan, inside: Option<(u32, &'p Inside)>) {
         let copy = self.places.len() as u32;
         let function = self.function(plan.procedure);
         self.places.push(Place { plan, inside, at: vec![0; function.blocks.len()] });
         for block in 0..function.blocks.len() as u32 {
             self.places[copy as usize].at[block as usize] = self.blocks.len() as u32;
             self.blocks.push((copy, block));
-            for (number, plan) in &plan.inside {
-                let call = function.calls[*number as usize];
-                if caller(function, &call) == Some(block) {
-                    self.place(plan, Some((copy, *number)));
+            for inside in &plan.inside {
+                if caller(function, &function.calls[inside.call as usize]) == Some(block) {
+                    self.place(&inside.plan, Some((copy, inside)));
                 }
             }
         }
@@ -166,7 +178,8 @@ impl<'m, 'p> Pieces<'m, 'p> {
         whole.calls.sort_by_key(|call| call.by);
         let copies = self.places.iter().map(|place| Copy {
             procedure: place.plan.procedure,
-            call: place.inside,
+            call: place.inside.map(|(copy, inside)| (copy, inside.call)),
+            merged: place.inside.map(|(_, inside)| inside.merged.clone()).unwrap_or_default(),
             share: 0.0,
         });
         Spliced { function: whole, copies: copies.collect(), blocks: self.blocks, edges }
@@ -183,8 +196,9 @@ impl<'m, 'p> Pieces<'m, 'p> {
         let function = self.function(place.plan.procedure);
         let first_hub = whole.hubs;
         whole.hubs += function.hubs;
-        let spliced =
-            |by: CalledBy| place.plan.inside.iter().find(|(call, _)| function.calls[*call as usize].by == by);
+        let spliced = |by: CalledBy| {
+            place.plan.inside.iter().find(|inside| function.calls[inside.call as usize].by == by)
+        };
         let mut numbers = vec![None; function.edges.len()];
         for (edge, number) in function.edges.iter().zip(0u32..) {
             let (mut kind, node) = (edge.kind, |node: Node| self.node(node, &place.at, first_hub));
@@ -249,10 +263,10 @@ impl<'m, 'p> Pieces<'m, 'p> {
 
     /// What a copy is inside of, and the call it stands for.
     fn call(&self, place: &Place<'_>) -> Option<(&Place<'p>, &'m Function, Call)> {
-        let (copy, call) = place.inside?;
+        let (copy, inside) = place.inside?;
         let outer = &self.places[copy as usize];
         let function = self.function(outer.plan.procedure);
-        Some((outer, function, function.calls[call as usize]))
+        Some((outer, function, function.calls[inside.call as usize]))
     }
 }
 
@@ -328,6 +342,10 @@ mod tests {
         module
     }
 
+    fn inside(call: u32) -> Inside {
+        Inside { call, merged: Vec::new(), plan: Plan::plain(1) }
+    }
+
     fn counts(function: &Function) -> Vec<u64> {
         function.blocks.iter().map(|b| b.count.map_or(0, Count::value)).collect()
     }
@@ -348,11 +366,14 @@ mod tests {
     #[test]
     fn a_callee_has_its_part_of_the_counts_and_comes_back() {
         let module = module();
-        let plan = Plan { procedure: 0, inside: vec![(0, Plan::plain(1))] };
+        let plan = Plan { procedure: 0, inside: vec![inside(0)] };
         let spliced = Spliced::new(&module, &plan);
         assert_eq!(counts(&spliced.function), [30, 30, 300, 30, 30]);
         assert_eq!(spliced.blocks, [(0, 0), (1, 0), (1, 1), (1, 2), (0, 1)]);
-        assert_eq!(spliced.copies[1], Copy { procedure: 1, call: Some((0, 0)), share: 0.25 });
+        assert_eq!(
+            spliced.copies[1],
+            Copy { procedure: 1, call: Some((0, 0)), merged: Vec::new(), share: 0.25 }
+        );
         let b = Node::block;
         assert_eq!(
             shape(&spliced.function),
@@ -377,12 +398,15 @@ mod tests {
         let caller = &mut module.functions[0];
         caller.blocks[1].count = Some(Count::measured(6));
         caller.calls.push(Call { by: CalledBy::Block(1), ..caller.calls[0] });
-        let plan = Plan { procedure: 0, inside: vec![(0, Plan::plain(1)), (1, Plan::plain(1))] };
+        let plan = Plan { procedure: 0, inside: vec![inside(0), inside(1)] };
         let mut spliced = Spliced::new(&module, &plan);
         assert_eq!(spliced.copies.iter().map(|copy| copy.share).collect::<Vec<_>>(), [1.0, 0.25, 0.05]);
         spliced.count(&module, &[true, false, true]);
         assert_eq!(spliced.copies.iter().map(|copy| copy.share).collect::<Vec<_>>(), [1.0, 0.0, 0.3]);
         assert_eq!(counts(&spliced.function), [30, 0, 0, 0, 6, 36, 360, 36]);
+        let once = Plan { procedure: 0, inside: vec![Inside { merged: vec![1], ..inside(0) }] };
+        let spliced = Spliced::new(&module, &once);
+        assert_eq!(counts(&spliced.function), [30, 36, 360, 36, 6]);
     }
 
     #[test]
@@ -392,7 +416,7 @@ mod tests {
         caller.edges[1].kind = EdgeKind::FallThrough;
         caller.edges[2].kind = EdgeKind::TailCall;
         caller.calls[0].by = CalledBy::Edge(2);
-        let plan = Plan { procedure: 0, inside: vec![(0, Plan::plain(1))] };
+        let plan = Plan { procedure: 0, inside: vec![inside(0)] };
         let spliced = Spliced::new(&module, &plan);
         assert_eq!(spliced.blocks, [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]);
         let edges = shape(&spliced.function);
@@ -407,7 +431,7 @@ mod tests {
             function.blocks.iter_mut().for_each(|block| block.count = None);
             function.edges.iter_mut().for_each(|edge| edge.count = None);
         }
-        let spliced = Spliced::new(&module, &Plan { procedure: 0, inside: vec![(0, Plan::plain(1))] });
+        let spliced = Spliced::new(&module, &Plan { procedure: 0, inside: vec![inside(0)] });
         assert!(spliced.function.blocks.iter().all(|block| block.count.is_none()));
         assert_eq!(spliced.copies[1].share, 0.0);
     }
