@@ -230,9 +230,9 @@ fn tsv(old: &Module, new: &Module, matching: &Matching, out: &mut dyn Write) -> 
     let place = |module: &Module, (procedure, block): (u32, u32)| {
         module.functions[procedure as usize].blocks[block as usize].address
     };
-    for clone in &matching.clones {
-        let (a, b) = (&old.functions[clone.pair.old as usize], &new.functions[clone.pair.new as usize]);
-        writeln!(out, "clone\t{:#x}\t{:#x}\t{}", a.address, b.address, clone.pair.how.name())?;
+    for pair in matching.clones.iter().map(|clone| clone.procedures.pair) {
+        let (a, b) = (&old.functions[pair.old as usize], &new.functions[pair.new as usize]);
+        writeln!(out, "clone\t{:#x}\t{:#x}\t{}", a.address, b.address, pair.how.name())?;
     }
     for moved in matching.across.iter().flat_map(Joined::moved) {
         let (x, y) = (place(old, moved.old), place(new, moved.new));

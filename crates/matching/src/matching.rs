@@ -56,7 +56,7 @@ pub struct Matching {
     /// Procedures that have others inside which their partners call, or the other way around.
     pub across: Vec<across::Joined>,
     /// New procedures without a partner that are like old ones which have one.
-    pub clones: Vec<Procedures>,
+    pub clones: Vec<across::Cloned>,
     /// Data, by the new one.
     pub data: Vec<Pair<data::How>>,
     /// Procedures after each step.

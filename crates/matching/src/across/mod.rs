@@ -13,6 +13,7 @@ mod plan;
 mod singles;
 mod splice;
 
+pub use clones::Cloned;
 pub use splice::{Copy, Spliced};
 
 use crate::blocks::{self, Found, Sides};
@@ -112,7 +113,7 @@ pub(crate) fn run(
     new: &Fingerprint<'_>,
     ids: &Both,
     procedures: &mut Vec<Procedures>,
-) -> (Vec<Joined>, Vec<Procedures>) {
+) -> (Vec<Joined>, Vec<Cloned>) {
     let mut partners = (vec![None; old.procedures.len()], vec![None; new.procedures.len()]);
     for Procedures { pair, .. } in procedures.iter() {
         partners.0[pair.old as usize] = Some(pair.new);

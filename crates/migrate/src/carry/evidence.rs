@@ -114,7 +114,7 @@ fn mix(sum: &mut [Option<Seen>], more: &[Option<Seen>], weight: f64, scale: f64)
 /// The evidence of one old build, function by function.
 fn add_build(new: &Module, old: &Old<'_>, mut put: impl FnMut(usize, Evidence)) {
     let mut all: Vec<Option<Evidence>> = vec![None; new.functions.len()];
-    let clones = across::clones(new, old);
+    let clones = across::clones(old);
     let left = across::left(old, &clones);
     let counted = |old: &Function| matches!(old.state, State::Measured | State::EntryOnly { .. });
     let mut joined = vec![false; new.functions.len()];
@@ -125,7 +125,7 @@ fn add_build(new: &Module, old: &Old<'_>, mut put: impl FnMut(usize, Evidence)) 
         }
     }
     let own = old.matching.procedures.iter().map(|found| (found, left[found.pair.old as usize]));
-    let cloned = old.matching.clones.iter().zip(clones);
+    let cloned = old.matching.clones.iter().map(|clone| &clone.procedures).zip(clones);
     for (Procedures { pair, blocks, partial }, share) in own.chain(cloned) {
         let before = &old.module.functions[pair.old as usize];
         if counted(before) && !joined[pair.new as usize] {
