@@ -84,8 +84,8 @@ fn at_least(found: &Value, name: &str, least: f64) {
 fn what_was_inlined_has_its_part_of_the_counts() {
     let (old, new) = (build("noinline"), build("always_inline"));
     let kinds = kinds(&old, &new);
-    // Twelve blocks or so at two places.
-    assert!(kinds["inlined"] >= 16, "{kinds:?}");
+    // Of its eight blocks the first and the last become part of the caller's: six are left, at two places.
+    assert!(kinds["inlined"] >= 12, "{kinds:?}");
     assert!(!kinds.contains_key("outlined"), "{kinds:?}");
     let found = carried(&old, &new);
     at_least(&found, "bp", 0.98);
