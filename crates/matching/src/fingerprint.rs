@@ -138,6 +138,23 @@ impl<'m> Fingerprint<'m> {
     }
 }
 
+/// Reads functions that are not in the module as they stand.
+pub(crate) struct Reader<'m> {
+    module: &'m Module,
+    places: Places,
+}
+
+impl<'m> Reader<'m> {
+    pub(crate) fn new(module: &'m Module) -> Self {
+        Self { module, places: Places::new(module) }
+    }
+
+    /// What `function`, made of functions of the module, looks like.
+    pub(crate) fn procedure(&self, function: &Function) -> Procedure {
+        procedure(self.module, function, &self.places)
+    }
+}
+
 /// Where things of a module are.
 struct Places {
     /// Pieces of functions: first and last address, and whose.

@@ -73,7 +73,12 @@ const LEAST_SIMILAR: f64 = 0.4;
 
 /// Matches everything that can be matched.
 pub(crate) fn all(sides: &Sides<'_>, old: &Function, new: &Function) -> Blocks {
-    let mut pairs = passes::some(sides, passes::none(sides), &[Level::One]);
+    further(sides, old, new, passes::none(sides))
+}
+
+/// Matches everything else that can be matched.
+pub(crate) fn further(sides: &Sides<'_>, old: &Function, new: &Function, pairs: Pairing<Found>) -> Blocks {
+    let mut pairs = passes::some(sides, pairs, &[Level::One]);
     let is_done = |pairs: &Pairing<Found>| {
         pairs.len() == sides.new.blocks.len() || pairs.len() == sides.old.blocks.len()
     };

@@ -1,8 +1,8 @@
 //! What old counts say about the blocks and edges of a new function.
 
-use super::Old;
+use super::{Old, across};
 use relive_matching::blocks::Found;
-use relive_matching::matching::Procedures;
+use relive_matching::matching::{BlockPair, Procedures};
 use relive_profile::model::{
     Confidence, Count, Edge, EdgeKind, Function, Level, Module, Node, Origin, State,
 };
@@ -47,7 +47,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    fn nothing(function: &Function) -> Self {
+    pub(super) fn nothing(function: &Function) -> Self {
         Self { blocks: vec![None; function.blocks.len()], edges: vec![None; function.edges.len()] }
     }
 
@@ -114,20 +114,44 @@ fn mix(sum: &mut [Option<Seen>], more: &[Option<Seen>], weight: f64, scale: f64)
 
 /// The evidence of one old build, function by function.
 fn add_build(new: &Module, old: &Old<'_>, mut put: impl FnMut(usize, Evidence)) {
-    for pair in &old.matching.procedures {
-        let before = &old.module.functions[pair.pair.old as usize];
-        let now = &new.functions[pair.pair.new as usize];
-        if matches!(before.state, State::Measured | State::EntryOnly { .. }) {
-            put(pair.pair.new as usize, of_function(before, now, pair));
+    let mut all: Vec<Option<Evidence>> = vec![None; new.functions.len()];
+    let clones = across::clones(old);
+    let left = across::left(old, &clones);
+    let counted = |old: &Function| matches!(old.state, State::Measured | State::EntryOnly { .. });
+    let mut joined = vec![false; new.functions.len()];
+    for pair in &old.matching.across {
+        joined[pair.new.copies[0].procedure as usize] = true;
+        if counted(&pair.old.function) {
+            across::add(new, pair, left[pair.old.copies[0].procedure as usize], &mut all);
+        }
+    }
+    let own = old.matching.procedures.iter().map(|found| (found, left[found.pair.old as usize]));
+    let cloned = old.matching.clones.iter().map(|clone| &clone.procedures).zip(clones);
+    for (Procedures { pair, blocks, partial }, share) in own.chain(cloned) {
+        let before = &old.module.functions[pair.old as usize];
+        if counted(before) && !joined[pair.new as usize] {
+            let mut found = of_function(before, &new.functions[pair.new as usize], blocks, partial);
+            across::scale(&mut found, share);
+            across::plus(&mut all[pair.new as usize], found);
+        }
+    }
+    for (i, evidence) in all.into_iter().enumerate() {
+        if let Some(evidence) = evidence {
+            put(i, evidence);
         }
     }
 }
 
-/// What `old` says about `new`.
-fn of_function(old: &Function, new: &Function, pair: &Procedures) -> Evidence {
+/// What `old` says about `new`, by blocks that belong together and new ones that share an old one.
+pub(super) fn of_function(
+    old: &Function,
+    new: &Function,
+    blocks: &[BlockPair],
+    partial: &[(u32, u32)],
+) -> Evidence {
     let mut evidence = Evidence::nothing(new);
     let mut partner: Vec<Option<(u32, u8, Origin)>> = vec![None; new.blocks.len()];
-    for block in &pair.blocks {
+    for block in blocks {
         let origin = match block.found {
             Found::Content(level) => Origin::Matched(level),
             Found::ControlFlow => Origin::ControlFlow,
@@ -139,7 +163,7 @@ fn of_function(old: &Function, new: &Function, pair: &Procedures) -> Evidence {
             evidence.blocks[i] = seen(old.blocks[block as usize].count, percent, origin);
         }
     }
-    for &(block, shared) in &pair.partial {
+    for &(block, shared) in partial {
         let count = old.blocks[shared as usize].count;
         evidence.blocks[block as usize] = seen(count, PARTIAL, Origin::ControlFlow);
     }
