@@ -97,42 +97,29 @@ pub(crate) fn in_between(search: &mut Search<'_>) {
     }
 }
 
-/// What pointers at the same place of partners point to. In tables that have grown or shrunk, as far as they agree from
-/// the front and from the back.
+/// What pointers at the same place of partners point to. Of tables that have grown or shrunk, the beginning and the
+/// end, each as far as what is known to be the same reaches.
 pub(crate) fn pointer_votes(search: &Search<'_>, old: u32, new: u32, votes: &mut Vec<Vote>) {
     let olds = pointers(search.old.module(), old);
     let news = pointers(search.new.module(), new);
-    if olds.is_empty() || news.is_empty() {
-        return;
-    }
     let targets = |(a, b): (&Pointer, &Pointer)| (target(search.old, a.to), target(search.new, b.to));
-    if olds.len() == news.len() {
-        for (a, b) in olds.iter().zip(news).map(targets) {
-            if let (Some(a), Some(b)) = (a, b)
-                && search.is_open(a, b)
-            {
-                votes.push((a, b, 2));
-            }
-        }
-        return;
-    }
-    let agree = |a: Option<Reference>, b: Option<Reference>| match (a, b) {
-        (Some(Reference::Procedure(a, _)), Some(Reference::Procedure(b, _))) => {
-            search.procedures.of_old(a) == Some(b) || search.procedures.is_open(a, b)
-        }
-        (Some(Reference::Data(a, _)), Some(Reference::Data(b, _))) => {
-            search.data.of_old(a) == Some(b) || search.data.is_open(a, b)
-        }
-        (a, b) => a.is_none() && b.is_none(),
-    };
-    let front = olds.iter().zip(news).map(targets).take_while(|&(a, b)| agree(a, b));
-    let back = olds.iter().rev().zip(news.iter().rev()).map(targets).take_while(|&(a, b)| agree(a, b));
-    for (a, b) in front.chain(back) {
+    let mut vote = |a: Option<Reference>, b: Option<Reference>, weight: u32| {
         if let (Some(a), Some(b)) = (a, b)
             && search.is_open(a, b)
         {
-            votes.push((a, b, 1));
+            votes.push((a, b, weight));
         }
+    };
+    if olds.len() == news.len() {
+        olds.iter().zip(news).map(targets).for_each(|(a, b)| vote(a, b, 2));
+        return;
+    }
+    let front: Vec<_> = olds.iter().zip(news).map(targets).collect();
+    let back: Vec<_> = olds.iter().rev().zip(news.iter().rev()).map(targets).collect();
+    for side in [front, back] {
+        let agree = side.iter().take_while(|(a, b)| search.agree(*a, *b) != Some(false)).count();
+        let sure = side[..agree].iter().rposition(|(a, b)| search.agree(*a, *b) == Some(true));
+        side[..sure.unwrap_or(0)].iter().for_each(|&(a, b)| vote(a, b, 1));
     }
 }
 

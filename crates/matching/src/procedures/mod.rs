@@ -21,8 +21,8 @@ use crate::identity::Both;
 use crate::pairing::Pairing;
 use relive_profile::model::Level;
 use sketch::Likeness;
-use votes::Votes;
 pub(crate) use votes::Vote;
+use votes::Votes;
 
 /// How a pair of procedures was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,13 +135,16 @@ impl<'a> Search<'a> {
         self.stage("references");
         similar::names(self);
         self.stage("similar names");
-        for _ in 0..MOST_ROUNDS {
-            let before = self.procedures.len();
-            order::run(self);
-            similar::code(self);
-            self.follow();
-            if self.procedures.len() == before {
-                break;
+        // What is surely similar first: what follows from it keeps the rest from going astray.
+        for likeness in [order::SURE, order::LIKELY] {
+            for _ in 0..MOST_ROUNDS {
+                let before = self.procedures.len();
+                order::run(self, likeness);
+                similar::code(self);
+                self.follow();
+                if self.procedures.len() == before {
+                    break;
+                }
             }
         }
         self.stage("similar code");
@@ -177,6 +180,21 @@ impl<'a> Search<'a> {
             (Reference::Procedure(a, _), Reference::Procedure(b, _)) => self.procedures.is_open(a, b),
             (Reference::Data(a, _), Reference::Data(b, _)) => self.data.is_open(a, b),
             _ => false,
+        }
+    }
+
+    /// Whether two references are known to mean the same, or not the same; `None` if that is open.
+    pub(crate) fn agree(&self, old: Option<Reference>, new: Option<Reference>) -> Option<bool> {
+        match (old, new) {
+            (Some(old), Some(new)) if self.is_open(old, new) => None,
+            (Some(Reference::Procedure(a, _)), Some(Reference::Procedure(b, _))) => {
+                Some(self.procedures.of_old(a) == Some(b))
+            }
+            (Some(Reference::Data(a, _)), Some(Reference::Data(b, _))) => {
+                Some(self.data.of_old(a) == Some(b))
+            }
+            (None, None) => None,
+            _ => Some(false),
         }
     }
 

@@ -1,10 +1,9 @@
 //! Procedures whose names or code are similar: for what was renamed or changed a lot.
 
-use super::sketch;
 use super::{How, Search};
 use crate::fingerprint::{Fingerprint, Procedure, Reference};
 use crate::identity::Identities;
-use crate::levels::mix;
+use crate::levels::{index, mix};
 use crate::names;
 use crate::pairing::by_key;
 use relive_profile::model::Level;
@@ -13,8 +12,9 @@ use relive_profile::model::Level;
 const LEAST_NAME: f64 = 0.6;
 const LEAST_CODE_WITH_NAME: f64 = 0.3;
 
-/// Code alone must be this similar.
-const LEAST_CODE: f64 = 0.45;
+/// Without names, code must be this similar, and it must be that together with what it refers to and shares with few.
+const LEAST_CODE: f64 = 0.25;
+const LEAST_SCORE: f64 = 0.6;
 
 /// Something that more procedures have than this says nothing about any of them, and would make the search quadratic.
 const MOST_HOLDERS: usize = 12;
@@ -66,9 +66,9 @@ pub(super) fn code(search: &mut Search<'_>) {
     let mut found: Vec<(f64, u32, u32)> = Vec::new();
     for (a, b, shared) in candidates(&old, &new) {
         let alike = search.likeness(a, b);
-        // Sharing something rare is worth as much as a tenth of the code, up to a limit.
+        // Sharing something rare is worth as much as a tenth of the whole, up to a limit.
         let score = alike + 0.1 * f64::from(shared.min(4));
-        if alike >= 0.2 && score >= LEAST_CODE {
+        if score >= LEAST_SCORE && search.alike(a, b) >= LEAST_CODE {
             found.push((score, a, b));
         }
     }
@@ -77,10 +77,11 @@ pub(super) fn code(search: &mut Search<'_>) {
 
 /// What tells a procedure from others: its larger blocks, and what it refers to.
 fn features(procedure: &Procedure, ids: &Identities) -> Vec<u64> {
-    let mut features: Vec<u64> = sketch::code(procedure)
-        .into_iter()
-        .filter(|(_, insns)| *insns >= 4)
-        .map(|(hash, _)| mix(3, hash))
+    let mut features: Vec<u64> = procedure
+        .blocks
+        .iter()
+        .filter(|block| block.insns >= 4)
+        .map(|block| mix(3, block.hashes[index(Level::Three)]))
         .collect();
     for &reference in &procedure.references {
         let id = ids.of(reference);

@@ -2,7 +2,7 @@
 
 use crate::fingerprint::{Fingerprint, Procedure};
 use crate::identity::{Both, Identities};
-use crate::levels::index;
+use crate::levels::{index, mix};
 use relive_profile::model::Level;
 
 /// What a procedure consists of, in order: hashes, and how much each counts.
@@ -23,7 +23,7 @@ impl Cache {
 
 /// What is known of how alike procedures are.
 pub(super) struct Likeness {
-    /// Blocks: their hashes at level 3 without what they refer to, and how many instructions they have.
+    /// Blocks: their hashes at levels 3 and 5 without what they refer to, and how many instructions they have.
     code: Cache,
     /// What is known of what they refer to.
     references: Cache,
@@ -41,7 +41,8 @@ impl Likeness {
         self.references.new.fill(None);
     }
 
-    /// How alike the code of two procedures is, from 0 to 1: the share of instructions in blocks that both have.
+    /// How alike the code of two procedures is, from 0 to 1: the share of instructions in blocks that both have, on
+    /// average of both levels.
     pub(super) fn of_code(&mut self, old: (u32, &Procedure), new: (u32, &Procedure)) -> f64 {
         let all = f64::from(old.1.insns) + f64::from(new.1.insns);
         if old.1.insns == 0 || new.1.insns == 0 {
@@ -49,7 +50,7 @@ impl Likeness {
         }
         let x = self.code.old[old.0 as usize].get_or_insert_with(|| code(old.1));
         let y = self.code.new[new.0 as usize].get_or_insert_with(|| code(new.1));
-        2.0 * common(x, y) as f64 / all
+        common(x, y) as f64 / all
     }
 
     /// The share of what two procedures refer to that is the same; `None` if that is not known.
@@ -84,8 +85,10 @@ fn common(x: &[(u64, u32)], y: &[(u64, u32)]) -> u64 {
 
 /// The blocks of a procedure.
 pub(super) fn code(procedure: &Procedure) -> Sketch {
-    let mut sketch: Sketch =
-        procedure.blocks.iter().map(|b| (b.hashes[index(Level::Three)], b.insns)).collect();
+    let at = |level: Level| {
+        procedure.blocks.iter().map(move |b| (mix(level as u64, b.hashes[index(level)]), b.insns))
+    };
+    let mut sketch: Sketch = at(Level::Three).chain(at(Level::Five)).collect();
     sketch.sort_unstable();
     sketch
 }
