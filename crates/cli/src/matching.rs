@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, Syntax};
 use relive_image::names::demangle;
+use relive_image::watch::Watch;
 use relive_matching::across::{Joined, Kind};
 use relive_matching::{Fingerprint, Matching, match_builds};
 use relive_profile::model::{Function, Module};
@@ -66,7 +67,7 @@ pub(crate) struct Args {
     timings: bool,
 }
 
-const PHASES: &[Phase] = &[("read old", 40), ("read new", 40), ("compare", 20)];
+const PHASES: &[Phase] = &[("read", 75), ("compare", 25)];
 
 /// A match that leaves more of the new build without a partner than this is no basis for anything.
 const LEAST: f64 = 0.1;
@@ -82,11 +83,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         timed = Instant::now();
     };
     let reading = Reading { debug_files: !args.no_debug_info, lines: false };
-    let old = build::open(&args.old, &args.new, reading, progress.watch())?;
-    lap("read old");
-    progress.next();
-    let new = build::open(&args.new, &args.old, reading, progress.watch())?;
-    lap("read new");
+    // At the same time: in some programs there is a function that keeps one thread busy for seconds.
+    let (old, new) = std::thread::scope(|scope| {
+        let old = scope.spawn(|| build::open(&args.old, &args.new, reading, &Watch::default()));
+        let new = build::open(&args.new, &args.old, reading, progress.watch());
+        let old = old.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (old, new)
+    });
+    let (old, new) = (old?, new?);
+    lap("read");
     progress.next();
     let (a, b) = (fingerprint(&old, &args.old)?, fingerprint(&new, &args.new)?);
     lap("fingerprints");

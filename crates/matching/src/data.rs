@@ -3,8 +3,8 @@
 use crate::fingerprint::{Fingerprint, Reference};
 use crate::levels::mix;
 use crate::pairing::by_key;
-use crate::procedures::Search;
-use relive_profile::model::{DataKind, Module};
+use crate::procedures::{Search, Vote};
+use relive_profile::model::{DataKind, Module, Pointer};
 
 /// How a pair of data blocks was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,37 +97,34 @@ pub(crate) fn in_between(search: &mut Search<'_>) {
     }
 }
 
-/// What pointers at the same place of partners point to.
-pub(crate) fn pointer_votes(search: &Search<'_>) -> Vec<(Reference, Reference, u32)> {
-    let mut votes = Vec::new();
-    for (old, new, _) in search.data.pairs() {
-        let olds = pointers(search.old.module(), old);
-        let news = pointers(search.new.module(), new);
-        if olds.is_empty() || olds.len() != news.len() {
-            continue;
+/// What pointers at the same place of partners point to. Of tables that have grown or shrunk, the beginning and the
+/// end, each as far as what is known to be the same reaches.
+pub(crate) fn pointer_votes(search: &Search<'_>, old: u32, new: u32, votes: &mut Vec<Vote>) {
+    let olds = pointers(search.old.module(), old);
+    let news = pointers(search.new.module(), new);
+    let targets = |(a, b): (&Pointer, &Pointer)| (target(search.old, a.to), target(search.new, b.to));
+    let mut vote = |a: Option<Reference>, b: Option<Reference>, weight: u32| {
+        if let (Some(a), Some(b)) = (a, b)
+            && search.is_open(a, b)
+        {
+            votes.push((a, b, weight));
         }
-        for (a, b) in olds.iter().zip(news) {
-            if let (Some(a), Some(b)) = (target(search.old, a.to), target(search.new, b.to)) {
-                let open = match (a, b) {
-                    (Reference::Procedure(a, _), Reference::Procedure(b, _)) => {
-                        search.procedures.of_old(a).is_none() && search.procedures.of_new(b).is_none()
-                    }
-                    (Reference::Data(a, _), Reference::Data(b, _)) => {
-                        search.data.of_old(a).is_none() && search.data.of_new(b).is_none()
-                    }
-                    _ => false,
-                };
-                if open {
-                    votes.push((a, b, 2));
-                }
-            }
-        }
+    };
+    if olds.len() == news.len() {
+        olds.iter().zip(news).map(targets).for_each(|(a, b)| vote(a, b, 2));
+        return;
     }
-    votes
+    let front: Vec<_> = olds.iter().zip(news).map(targets).collect();
+    let back: Vec<_> = olds.iter().rev().zip(news.iter().rev()).map(targets).collect();
+    for side in [front, back] {
+        let agree = side.iter().take_while(|(a, b)| search.agree(*a, *b) != Some(false)).count();
+        let sure = side[..agree].iter().rposition(|(a, b)| search.agree(*a, *b) == Some(true));
+        side[..sure.unwrap_or(0)].iter().for_each(|&(a, b)| vote(a, b, 1));
+    }
 }
 
 /// The pointers in a data block.
-fn pointers(module: &Module, block: u32) -> &[relive_profile::model::Pointer] {
+fn pointers(module: &Module, block: u32) -> &[Pointer] {
     let block = &module.data[block as usize];
     let end = block.address.saturating_add(block.size);
     let first = module.pointers.partition_point(|p| p.at < block.address);

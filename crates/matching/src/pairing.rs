@@ -15,7 +15,7 @@ impl<H: Copy> Pairing<H> {
 
     /// Makes them partners, unless one of them has one.
     pub(crate) fn pair(&mut self, old: u32, new: u32, how: H) -> bool {
-        let free = self.of_old[old as usize].is_none() && self.of_new[new as usize].is_none();
+        let free = self.is_open(old, new);
         if free {
             self.of_old[old as usize] = Some(new);
             self.of_new[new as usize] = Some((old, how));
@@ -32,6 +32,11 @@ impl<H: Copy> Pairing<H> {
     /// The partner of a new one.
     pub(crate) fn of_new(&self, new: u32) -> Option<u32> {
         self.of_new[new as usize].map(|(old, _)| old)
+    }
+
+    /// Whether neither of them has a partner.
+    pub(crate) fn is_open(&self, old: u32, new: u32) -> bool {
+        self.of_old[old as usize].is_none() && self.of_new[new as usize].is_none()
     }
 
     /// All pairs by the new partner.

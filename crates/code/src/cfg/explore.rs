@@ -22,6 +22,7 @@ const COVERED: u8 = 8;
 const REACHED: u8 = 16;
 
 /// One piece of a function with a note on every byte.
+#[derive(Clone)]
 pub(super) struct Piece {
     pub(super) range: AddrRange,
     marks: Vec<u8>,
@@ -71,6 +72,21 @@ pub(super) struct Explorer<'a, S: ?Sized> {
     linear: OnceCell<Vec<LinkAddr>>,
 }
 
+// Derived, it would ask for surroundings that can be cloned.
+impl<S: ?Sized> Clone for Explorer<'_, S> {
+    fn clone(&self) -> Self {
+        Self {
+            surroundings: self.surroundings,
+            pieces: self.pieces.clone(),
+            enders: self.enders.clone(),
+            calls: self.calls.clone(),
+            problems: self.problems.clone(),
+            pending: self.pending.clone(),
+            linear: self.linear.clone(),
+        }
+    }
+}
+
 impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
     pub(super) fn new(surroundings: &'a S, pieces: &[AddrRange]) -> Self {
         let pieces =
@@ -88,6 +104,11 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
 
     pub(super) fn surroundings(&self) -> &'a S {
         self.surroundings
+    }
+
+    /// Whether some block found so far ends in a jump that only data flow explains.
+    pub(super) fn computes(&self) -> bool {
+        self.enders.iter().any(Ender::is_computed)
     }
 
     pub(super) fn problem(&mut self, reason: Reason, at: LinkAddr) {

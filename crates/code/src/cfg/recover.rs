@@ -32,7 +32,10 @@ pub struct Outline {
 /// Builds the control-flow graph of the function that `outline` describes.
 #[must_use]
 pub fn recover<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline) -> Cfg {
-    let cfg = attempt(surroundings, outline, Effort::Local);
+    let followed = follow(surroundings, outline, &Jumps::new(), Effort::Local);
+    // Few functions jump through tables, and those that do may be looked at once more.
+    let kept = followed.0.computes().then(|| followed.clone());
+    let cfg = complete(followed, outline, Effort::Local);
     let jumps = cfg.blocks.iter().any(|b| b.end == End::IndirectJump);
     let guessed = cfg.tables.iter().any(|t| t.bound.is_guess() && t.fenced);
     // What the blocks right before each jump tell is cheap and mostly enough. But a table that was guessed
@@ -40,7 +43,15 @@ pub fn recover<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline) ->
     if !jumps || cfg.is_understood() && !guessed {
         return cfg;
     }
-    let whole = attempt(surroundings, outline, Effort::Whole);
+    let followed = match kept {
+        Some((mut explorer, jumps)) => {
+            let jumps = resolve_jumps(&mut explorer, outline, jumps, &Jumps::new(), Effort::Whole);
+            (explorer, jumps)
+        }
+        // Its jumps are all in dead code.
+        None => follow(surroundings, outline, &Jumps::new(), Effort::Whole),
+    };
+    let whole = complete(followed, outline, Effort::Whole);
     if cfg.is_understood() && !whole.is_understood() { cfg } else { whole }
 }
 
@@ -53,11 +64,12 @@ enum Effort {
     Whole,
 }
 
-fn attempt<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline, effort: Effort) -> Cfg {
-    let (mut explorer, mut jumps) = follow(surroundings, outline, &Jumps::new(), effort);
+/// The graph, from what was explored.
+fn complete<S: Surroundings + ?Sized>(followed: Followed<'_, S>, outline: &Outline, effort: Effort) -> Cfg {
+    let (mut explorer, mut jumps) = followed;
     if jumps.values().any(|r| r.corrected) {
         // What the entries too many lead to was taken for reached: begin again with what is known now.
-        (explorer, jumps) = follow(surroundings, outline, &jumps, effort);
+        (explorer, jumps) = follow(explorer.surroundings(), outline, &jumps, effort);
     }
     if outline.open_ended {
         explorer.close();
@@ -83,6 +95,9 @@ fn attempt<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline, effort
     cfg
 }
 
+/// What was explored, and where indirect jumps were found to lead.
+type Followed<'a, S> = (Explorer<'a, S>, Jumps);
+
 /// Explores all that can be reached from where control comes in. Of indirect jumps, `hints` tells what
 /// was once found.
 fn follow<'a, S: Surroundings + ?Sized>(
@@ -90,7 +105,7 @@ fn follow<'a, S: Surroundings + ?Sized>(
     outline: &Outline,
     hints: &Jumps,
     effort: Effort,
-) -> (Explorer<'a, S>, Jumps) {
+) -> Followed<'a, S> {
     let mut explorer = Explorer::new(surroundings, &outline.pieces);
     if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize)
     {
@@ -159,11 +174,20 @@ fn resolve_jumps<S: Surroundings + ?Sized>(
         // The whole function again only when the cheap way leads no further.
         next = match (settled, next) {
             (false, _) => Effort::Local,
-            (true, Effort::Local) if effort == Effort::Whole => Effort::Whole,
+            // Nor when it has told all before.
+            (true, Effort::Local) if effort == Effort::Whole && !all_known(explorer, &jumps, hints) => {
+                Effort::Whole
+            }
             (true, _) => break,
         };
     }
     jumps
+}
+
+/// Whether every jump leads just where `hints` say.
+fn all_known<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, jumps: &Jumps, hints: &Jumps) -> bool {
+    let mut computed = explorer.enders.iter().filter(|e| e.is_computed());
+    computed.all(|e| jumps.contains_key(&e.at) && jumps.get(&e.at) == hints.get(&e.at))
 }
 
 fn resolve_once<S: Surroundings + ?Sized>(

@@ -23,9 +23,12 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
             return;
         }
         self.number_blocks();
+        // What is found to escape makes all that was found before doubtful. Most of it shows when every block is
+        // looked at once.
+        self.solve(1);
         loop {
             let before = self.escaped;
-            self.solve();
+            self.solve(u8::MAX);
             if self.escaped == before {
                 return;
             }
@@ -73,7 +76,8 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
         State { regs, slots: Vec::new(), compared: None, limits: Vec::new(), epoch: merge_epoch(block) }
     }
 
-    fn solve(&mut self) {
+    /// Goes on until nothing changes, or every block was visited `most` times.
+    fn solve(&mut self, most: u8) {
         let count = self.flow.blocks.len();
         let hubs = Hubs::new(&self.flow);
         self.at_start = vec![None; count];
@@ -94,6 +98,9 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
         }
         while let Some((_, node)) = work.pop_first() {
             let visit = &mut visits[node as usize];
+            if *visit == most && most != u8::MAX {
+                continue;
+            }
             *visit = visit.saturating_add(1);
             let settled = *visit > MAX_VISITS;
             if let Some(hub) = (node as usize).checked_sub(count) {

@@ -46,10 +46,18 @@ impl Working<'_> {
         self.outline.entries[0]
     }
 
-    /// Whether to read it again only when there is nothing else to read: it is large, and what is found
-    /// out elsewhere meanwhile may concern it too.
+    /// Whether to read it only when there is nothing else to read: it is large, and what is found out
+    /// elsewhere meanwhile may concern it too.
     fn can_wait(&self) -> bool {
-        self.cfg.blocks.len() > MANY_BLOCKS
+        self.cfg.blocks.len() > MANY_BLOCKS || self.is_unread() && self.len() > MANY_BYTES
+    }
+
+    fn is_unread(&self) -> bool {
+        self.cfg.pieces.is_empty()
+    }
+
+    fn len(&self) -> u64 {
+        self.outline.pieces.iter().map(AddrRange::len).sum()
     }
 
     pub(super) fn add_entry(&mut self, at: LinkAddr) {
@@ -75,6 +83,8 @@ pub struct Analysis<'a, 'd> {
 
 /// Blocks of a function that takes long to read.
 const MANY_BLOCKS: usize = 500;
+/// Bytes of one, as long as its blocks are not known.
+const MANY_BYTES: u64 = 16 << 10;
 
 /// How often code may change what is known about other code. Programs whose functions are announced settle
 /// in four to seven rounds, others in as many as there are unannounced functions in a chain of calls: two
@@ -173,17 +183,26 @@ impl<'a, 'd> Analysis<'a, 'd> {
 
     /// Reads stale functions and follows up on what they show, until none is stale.
     fn settle(&mut self, watch: &Watch) {
+        let mut read = Vec::new();
         for round in 0..MAX_ROUNDS {
             self.refresh_world();
-            let read = self.read_stale(watch);
-            if read.is_empty() {
+            let more = self.read_stale(watch);
+            if more.is_empty() {
                 return;
             }
-            if round + 1 < MAX_ROUNDS {
+            read.extend(more);
+            if round + 1 == MAX_ROUNDS {
+                return;
+            }
+            // Who refers to what can be told when all have been read.
+            if !self.functions.iter().any(|f| f.is_unread() && f.stale && !f.absorbed) {
+                read.sort_unstable();
+                read.dedup();
                 self.follow_targets(&read);
                 pieces::absorb(&mut self.functions, &mut self.layout, self.world.references);
-                self.follow_noreturn();
+                read.clear();
             }
+            self.follow_noreturn();
         }
     }
 
@@ -201,9 +220,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
             }
         }
         // The largest first: one that takes a second must not be the last to start.
-        work.sort_by_key(|(_, f)| {
-            std::cmp::Reverse(f.outline.pieces.iter().map(AddrRange::len).sum::<u64>())
-        });
+        work.sort_by_key(|(_, f)| std::cmp::Reverse(f.len()));
         let world = &self.world;
         work.into_iter().par_bridge().for_each(|(_, function)| {
             function.cfg = recover(world, &function.outline);

@@ -25,18 +25,27 @@ const LEAST_ALIKE: f64 = 0.5;
 
 /// Matches procedures whose code is equal at `level` and occurs once. Returns how many.
 pub(super) fn unique(search: &mut Search<'_>, level: Level) -> usize {
+    run(search, level, 1)
+}
+
+/// The same for small groups of equals, in their order.
+pub(super) fn equal(search: &mut Search<'_>, level: Level) -> usize {
+    run(search, level, MOST_EQUAL)
+}
+
+fn run(search: &mut Search<'_>, level: Level, most: usize) -> usize {
     let singles: (Vec<u32>, Vec<u32>) =
         (search.procedures.single_old().collect(), search.procedures.single_new().collect());
+    let least = least_insns(level).max(search.least_insns);
     let hashed = |procedures: &[Procedure], ids: &Identities, singles: &[u32]| -> Vec<(u64, u32)> {
-        let large = singles.par_iter().filter(|&&i| procedures[i as usize].insns >= least_insns(level));
+        let large = singles.par_iter().filter(|&&i| procedures[i as usize].insns >= least);
         large.map(|&i| (whole(&procedures[i as usize], ids, level), i)).collect()
     };
     let old = hashed(&search.old.procedures, &search.ids.old, &singles.0);
     let new = hashed(&search.new.procedures, &search.ids.new, &singles.1);
     let mut found = Vec::new();
     by_key(old.into_iter(), new.into_iter(), |old, new| {
-        let exact = matches!(level, Level::Exact | Level::One);
-        if old.len() == new.len() && (old.len() == 1 || exact && old.len() <= MOST_EQUAL) {
+        if old.len() == new.len() && old.len() <= most {
             found.extend(old.iter().zip(new).map(|(old, new)| (old.1, new.1)));
         }
     });
@@ -51,7 +60,7 @@ pub(super) fn unique(search: &mut Search<'_>, level: Level) -> usize {
 }
 
 /// The hash of a procedure: its blocks in their order, and where they lead.
-fn whole(procedure: &Procedure, ids: &Identities, level: Level) -> u64 {
+pub(super) fn whole(procedure: &Procedure, ids: &Identities, level: Level) -> u64 {
     (0..procedure.blocks.len() as u32).fold(procedure.blocks.len() as u64, |hash, block| {
         let shape = procedure.out.of(block).iter().fold(0, |shape, &(to, _)| mix(shape, to.into()));
         mix(mix(hash, ids.hash(procedure, block, level)), shape)

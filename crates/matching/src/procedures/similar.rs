@@ -1,20 +1,20 @@
 //! Procedures whose names or code are similar: for what was renamed or changed a lot.
 
-use super::sketch::sketch;
 use super::{How, Search};
 use crate::fingerprint::{Fingerprint, Procedure, Reference};
 use crate::identity::Identities;
-use crate::levels::mix;
+use crate::levels::{index, mix};
 use crate::names;
+use crate::pairing::by_key;
 use relive_profile::model::Level;
-use std::collections::HashMap;
 
 /// Names must share this many of their pairs of letters, and code that much.
 const LEAST_NAME: f64 = 0.6;
 const LEAST_CODE_WITH_NAME: f64 = 0.3;
 
-/// Code alone must be this similar.
-const LEAST_CODE: f64 = 0.45;
+/// Without names, code must be this similar, and it must be that together with what it refers to and shares with few.
+const LEAST_CODE: f64 = 0.25;
+const LEAST_SCORE: f64 = 0.6;
 
 /// Something that more procedures have than this says nothing about any of them, and would make the search quadratic.
 const MOST_HOLDERS: usize = 12;
@@ -65,10 +65,10 @@ pub(super) fn code(search: &mut Search<'_>) {
         .collect();
     let mut found: Vec<(f64, u32, u32)> = Vec::new();
     for (a, b, shared) in candidates(&old, &new) {
-        let alike = search.alike(a, b);
-        // Sharing something rare is worth as much as a tenth of the code, up to a limit.
+        let alike = search.likeness(a, b);
+        // Sharing something rare is worth as much as a tenth of the whole, up to a limit.
         let score = alike + 0.1 * f64::from(shared.min(4));
-        if alike >= 0.2 && score >= LEAST_CODE {
+        if score >= LEAST_SCORE && search.alike(a, b) >= LEAST_CODE {
             found.push((score, a, b));
         }
     }
@@ -77,10 +77,11 @@ pub(super) fn code(search: &mut Search<'_>) {
 
 /// What tells a procedure from others: its larger blocks, and what it refers to.
 fn features(procedure: &Procedure, ids: &Identities) -> Vec<u64> {
-    let mut features: Vec<u64> = sketch(procedure)
-        .into_iter()
-        .filter(|(_, insns)| *insns >= 4)
-        .map(|(hash, _)| mix(3, hash))
+    let mut features: Vec<u64> = procedure
+        .blocks
+        .iter()
+        .filter(|block| block.insns >= 4)
+        .map(|block| mix(3, block.hashes[index(Level::Three)]))
         .collect();
     for &reference in &procedure.references {
         let id = ids.of(reference);
@@ -102,32 +103,17 @@ fn features(procedure: &Procedure, ids: &Identities) -> Vec<u64> {
 
 /// Pairs that share something few others have, and how many such things.
 fn candidates(old: &[(u32, Vec<u64>)], new: &[(u32, Vec<u64>)]) -> Vec<(u32, u32, u32)> {
-    let mut holders: HashMap<u64, (Vec<u32>, Vec<u32>)> = HashMap::new();
-    for (i, features) in old {
-        for &feature in features {
-            holders.entry(feature).or_default().0.push(*i);
+    let holders = |all: &[(u32, Vec<u64>)]| -> Vec<(u64, u32)> {
+        all.iter().flat_map(|(i, features)| features.iter().map(move |&feature| (feature, *i))).collect()
+    };
+    let mut shared: Vec<(u32, u32)> = Vec::new();
+    by_key(holders(old).into_iter(), holders(new).into_iter(), |old, new| {
+        if old.len() <= MOST_HOLDERS && new.len() <= MOST_HOLDERS {
+            shared.extend(old.iter().flat_map(|&(_, a)| new.iter().map(move |&(_, b)| (a, b))));
         }
-    }
-    for (i, features) in new {
-        for feature in features {
-            if let Some(both) = holders.get_mut(feature) {
-                both.1.push(*i);
-            }
-        }
-    }
-    let mut shared: HashMap<(u32, u32), u32> = HashMap::new();
-    for (olds, news) in holders.values() {
-        if olds.len() <= MOST_HOLDERS && news.len() <= MOST_HOLDERS {
-            for &a in olds {
-                for &b in news {
-                    *shared.entry((a, b)).or_default() += 1;
-                }
-            }
-        }
-    }
-    let mut pairs: Vec<(u32, u32, u32)> = shared.into_iter().map(|((a, b), n)| (a, b, n)).collect();
-    pairs.sort_unstable();
-    pairs
+    });
+    shared.sort_unstable();
+    shared.chunk_by(|x, y| x == y).map(|same| (same[0].0, same[0].1, same.len() as u32)).collect()
 }
 
 fn take_best(search: &mut Search<'_>, mut found: Vec<(f64, u32, u32)>, how: How) {

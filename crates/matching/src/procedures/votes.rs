@@ -7,39 +7,100 @@ use crate::data;
 use crate::fingerprint::Reference;
 use rayon::prelude::*;
 use relive_profile::model::Level;
-use std::collections::HashMap;
-use std::hash::Hash;
 
-/// Votes for a pair.
-type Votes = HashMap<(u32, u32), u32>;
+/// What somebody takes for the same: two references, and how sure that is.
+pub(crate) type Vote = (Reference, Reference, u32);
 
-/// Collects votes from procedures that became partners since last time. Returns how many new pairs follow.
+/// The votes for pairs that are not made yet: old, new, how many.
+#[derive(Default)]
+struct Poll(Vec<(u32, u32, u32)>);
+
+impl Poll {
+    /// Adds votes, and forgets those for what has found a partner.
+    fn add(&mut self, more: impl Iterator<Item = (u32, u32, u32)>, open: impl Fn(u32, u32) -> bool) {
+        self.0.extend(more);
+        self.0.retain(|&(old, new, _)| open(old, new));
+        self.0.sort_unstable();
+        self.0.dedup_by(|b, a| {
+            let same = (a.0, a.1) == (b.0, b.1);
+            if same {
+                a.2 = a.2.saturating_add(b.2);
+            }
+            same
+        });
+    }
+
+    /// Pairs that get the most votes from both sides, and clearly so.
+    fn winners(&self) -> Vec<(u32, u32)> {
+        let by_old = best(&self.0);
+        let mut turned: Vec<(u32, u32, u32)> = self.0.iter().map(|&(old, new, n)| (new, old, n)).collect();
+        turned.sort_unstable();
+        let by_new = best(&turned);
+        let chosen = |new: u32| by_new.binary_search_by_key(&new, |&(new, _)| new).map(|i| by_new[i].1);
+        by_old.into_iter().filter(|&(old, new)| chosen(new) == Ok(old)).collect()
+    }
+}
+
+/// For each of one side, the other one with the most votes, if it has twice as many as the next.
+fn best(votes: &[(u32, u32, u32)]) -> Vec<(u32, u32)> {
+    let each = votes.chunk_by(|a, b| a.0 == b.0).filter_map(|own| {
+        let (mut first, mut other, mut second) = (0, 0, 0);
+        for &(_, to, count) in own {
+            if count > first {
+                (first, other, second) = (count, to, first);
+            } else {
+                second = second.max(count);
+            }
+        }
+        (first >= 2 * second).then_some((own[0].0, other))
+    });
+    each.collect()
+}
+
+/// Votes so far. One that does not decide now may do so together with others later.
+#[derive(Default)]
+pub(super) struct Votes {
+    procedures: Poll,
+    data: Poll,
+    /// Whose references have been looked at, by the new one.
+    heard_procedures: Vec<bool>,
+    heard_data: Vec<bool>,
+}
+
+impl Votes {
+    pub(super) fn new(procedures: usize, data: usize) -> Self {
+        Self { heard_procedures: vec![false; procedures], heard_data: vec![false; data], ..Self::default() }
+    }
+}
+
+/// Collects votes from what became partners since last time. Returns how many new pairs follow.
 pub(super) fn run(search: &mut Search<'_>) -> usize {
+    let mut votes = std::mem::take(&mut search.votes);
     let pairs: Vec<(u32, u32)> = search
         .procedures
         .pairs()
-        .filter(|&(_, new, _)| !search.heard[new as usize])
+        .filter(|&(_, new, _)| !std::mem::replace(&mut votes.heard_procedures[new as usize], true))
         .map(|(old, new, _)| (old, new))
         .collect();
-    let cast: Vec<Vec<(Reference, Reference, u32)>> =
-        pairs.par_iter().map(|&(old, new)| of_procedure(search, old, new)).collect();
-    for &(_, new) in &pairs {
-        search.heard[new as usize] = true;
-    }
-    let (mut procedures, mut data) = (Votes::new(), Votes::new());
-    for (old, new, weight) in cast.into_iter().flatten().chain(data::pointer_votes(search)) {
-        match (old, new) {
-            (Reference::Procedure(a, 0), Reference::Procedure(b, 0)) => {
-                *procedures.entry((a, b)).or_default() += weight;
-            }
-            (Reference::Data(a, x), Reference::Data(b, y)) if x == y => {
-                *data.entry((a, b)).or_default() += weight;
-            }
-            _ => {}
+    let mut cast: Vec<Vote> =
+        pairs.par_iter().flat_map_iter(|&(old, new)| of_procedure(search, old, new)).collect();
+    for (old, new, _) in search.data.pairs() {
+        if !std::mem::replace(&mut votes.heard_data[new as usize], true) {
+            data::pointer_votes(search, old, new, &mut cast);
         }
     }
+    let procedures = cast.iter().filter_map(|&vote| match vote {
+        (Reference::Procedure(a, 0), Reference::Procedure(b, 0), weight) => Some((a, b, weight)),
+        _ => None,
+    });
+    votes.procedures.add(procedures, |old, new| search.procedures.is_open(old, new));
+    let data = cast.iter().filter_map(|&vote| match vote {
+        (Reference::Data(a, x), Reference::Data(b, y), weight) if x == y => Some((a, b, weight)),
+        _ => None,
+    });
+    votes.data.add(data, |old, new| search.data.is_open(old, new));
     let before = search.procedures.len() + search.data.len();
-    for (old, new) in winners(&procedures) {
+    for (old, new) in votes.procedures.winners() {
         // A large function that became an entirely different one is more often two functions.
         let large =
             search.old.procedures[old as usize].insns.min(search.new.procedures[new as usize].insns) > 24;
@@ -47,20 +108,24 @@ pub(super) fn run(search: &mut Search<'_>) -> usize {
             search.procedures.pair(old, new, How::Reference);
         }
     }
-    for (old, new) in winners(&data) {
+    for (old, new) in votes.data.winners() {
         data::pair(search, old, new, data::How::Reference);
     }
+    search.votes = votes;
     search.procedures.len() + search.data.len() - before
 }
 
-/// What two partners refer to at the same places and what has no partner yet.
-fn of_procedure(search: &Search<'_>, old: u32, new: u32) -> Vec<(Reference, Reference, u32)> {
+/// What two partners refer to at the same places.
+fn of_procedure(search: &Search<'_>, old: u32, new: u32) -> Vec<Vote> {
     let sides = Sides {
         old: &search.old.procedures[old as usize],
         new: &search.new.procedures[new as usize],
         ids: &search.ids,
     };
     let mut votes = Vec::new();
+    if sides.old.references.is_empty() || sides.new.references.is_empty() {
+        return votes;
+    }
     for (a, b, found) in blocks::by_content(&sides).pairs() {
         let weight = match found {
             Found::Content(Level::Exact | Level::One | Level::Two) => 4,
@@ -68,53 +133,33 @@ fn of_procedure(search: &Search<'_>, old: u32, new: u32) -> Vec<(Reference, Refe
             _ => 1,
         };
         let (a, b) = (sides.old.references_of(a), sides.new.references_of(b));
-        if a.len() != b.len() {
-            continue;
-        }
-        for (&a, &b) in a.iter().zip(b) {
-            let open = match (a, b) {
-                (Reference::Procedure(a, 0), Reference::Procedure(b, 0)) => {
-                    search.procedures.of_old(a).is_none() && search.procedures.of_new(b).is_none()
-                }
-                (Reference::Data(a, _), Reference::Data(b, _)) => {
-                    search.data.of_old(a).is_none() && search.data.of_new(b).is_none()
-                }
-                _ => false,
-            };
-            if open {
-                votes.push((a, b, weight));
-            }
+        if a.len() == b.len() {
+            let open = a.iter().zip(b).filter(|&(&a, &b)| search.is_open(a, b));
+            votes.extend(open.map(|(&a, &b)| (a, b, weight)));
         }
     }
     votes
 }
 
-/// Pairs that get the most votes from both sides, and clearly so.
-fn winners(votes: &Votes) -> Vec<(u32, u32)> {
-    let by_old = best(votes, |&(old, new)| (old, new));
-    let by_new = best(votes, |&(old, new)| (new, old));
-    let mut winners: Vec<(u32, u32)> =
-        by_old.into_iter().filter(|(old, new)| by_new.get(new) == Some(old)).collect();
-    winners.sort_unstable();
-    winners
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// For each of one side, the other one with the most votes, if it has twice as many as the next.
-fn best<K: Hash + Eq + Copy>(votes: &HashMap<K, u32>, ends: impl Fn(&K) -> (u32, u32)) -> HashMap<u32, u32> {
-    // First and second: votes and for whom.
-    let mut first: HashMap<u32, (u32, u32, u32)> = HashMap::new();
-    for (key, &count) in votes {
-        let (own, other) = ends(key);
-        let entry = first.entry(own).or_insert((0, u32::MAX, 0));
-        if (count, u32::MAX - other) > (entry.0, u32::MAX - entry.1) {
-            *entry = (count, other, entry.0);
-        } else {
-            entry.2 = entry.2.max(count);
-        }
+    #[test]
+    fn votes_add_up_until_they_decide() {
+        let mut poll = Poll::default();
+        poll.add([(1, 7, 4), (1, 8, 3)].into_iter(), |_, _| true);
+        assert_eq!(poll.winners(), []);
+        poll.add([(1, 7, 2), (2, 9, 1)].into_iter(), |_, _| true);
+        assert_eq!(poll.winners(), [(1, 7), (2, 9)]);
+        poll.add([].into_iter(), |old, _| old != 1);
+        assert_eq!(poll.winners(), [(2, 9)]);
     }
-    first
-        .into_iter()
-        .filter(|(_, (most, _, next))| *most >= 2 * *next)
-        .map(|(own, (_, other, _))| (own, other))
-        .collect()
+
+    #[test]
+    fn both_sides_must_choose_each_other() {
+        let mut poll = Poll::default();
+        poll.add([(1, 7, 4), (2, 7, 9)].into_iter(), |_, _| true);
+        assert_eq!(poll.winners(), [(2, 7)]);
+    }
 }
