@@ -70,7 +70,7 @@ impl<'a> Host<'a> {
                 (there, all) = (there + free, all + own);
             }
         }
-        if all == 0 { 0 } else { (there / all).max(1) as usize }
+        there.checked_div(all).map_or(0, |copies| copies.max(1) as usize)
     }
 
     /// Takes a call of `procedure` away, if there is one.
