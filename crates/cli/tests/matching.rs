@@ -140,8 +140,11 @@ fn a_profile_does_for_a_binary() {
     let folder = tempfile::tempdir().expect("a folder");
     let (old, new) = (version(1), version(2));
     let profile = profile(folder.path(), "old", &old);
-    let by_profile = stdout(&["match", &profile, text(&new), "--tsv"]);
-    assert_eq!(by_profile, stdout(&["match", text(&old), text(&new), "--tsv"]));
+    for kind in ["procedure", "data", "block", "partial"] {
+        let by_profile = pairs(&profile, text(&new), kind);
+        assert!(!by_profile.is_empty(), "{kind}");
+        assert_eq!(by_profile, pairs(text(&old), text(&new), kind), "{kind}");
+    }
 }
 
 #[test]
