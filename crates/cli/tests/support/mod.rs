@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub(crate) mod versions;
+
 use relive_profile::file;
 use relive_profile::model::{
     Block, Call, CallSite, CalledBy, Callee, Counter, Edge, EdgeKind, Foreign, Function, Line, Loop, Lost,
