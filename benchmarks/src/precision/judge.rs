@@ -24,22 +24,23 @@ use std::collections::BTreeMap;
 pub(crate) struct Matched {
     pub(crate) old: u64,
     pub(crate) new: u64,
-    /// How it was found; `partial` for those that claim no more than control flow.
+    /// How it was found, or in brackets what it is.
     pub(crate) level: String,
-    pub(crate) partial: bool,
+    /// Whether it is counted apart: it claims no more than control flow, or it is in another function than before.
+    pub(crate) apart: bool,
 }
 
 pub(crate) fn parse(text: &str) -> Result<Vec<Matched>> {
     let mut matched = Vec::new();
     for row in rows(text, "kind\told\tnew\tlevel")? {
         let [kind, old, new, level] = row[..] else { bail!("relive match --tsv: not four columns: {row:?}") };
-        let partial = match kind {
-            "block" => false,
-            "partial" => true,
-            "procedure" | "data" => continue,
+        let (level, apart) = match kind {
+            "block" => (level.to_owned(), false),
+            "partial" | "inlined" | "outlined" | "moved" => (format!("({kind})"), true),
+            "procedure" | "clone" | "data" => continue,
             _ => bail!("relive match --tsv: unknown kind {kind:?}"),
         };
-        matched.push(Matched { old: hex(old)?, new: hex(new)?, level: level.to_owned(), partial });
+        matched.push(Matched { old: hex(old)?, new: hex(new)?, level, apart });
     }
     Ok(matched)
 }
@@ -79,7 +80,7 @@ pub(crate) struct Verdict {
     /// Unchanged blocks that are matched at all, and that are matched right.
     pub(crate) matched: Share,
     pub(crate) recall: Share,
-    /// By level; partial matches apart.
+    /// By level; what is counted apart has a name in brackets.
     pub(crate) levels: BTreeMap<String, Share>,
     pub(crate) wrong: Vec<Matched>,
     /// Unchanged blocks that are not found, with what they are matched with instead.
@@ -106,7 +107,7 @@ pub(crate) fn judge(pairs: &[Matched], old: &Build, new: &Build, edits: &Edits, 
     let mut verdict = Verdict::default();
     let mut partners: BTreeMap<u64, u64> = BTreeMap::new();
     for pair in pairs {
-        if !pair.partial {
+        if !pair.apart {
             verdict.pairs += 1;
             partners.insert(pair.new, pair.old);
         }
@@ -122,9 +123,8 @@ pub(crate) fn judge(pairs: &[Matched], old: &Build, new: &Build, edits: &Edits, 
         if !right && !still_there(one, new) && !still_there(other, old) {
             continue;
         }
-        let level = if pair.partial { "(partial)" } else { &pair.level };
-        verdict.levels.entry(level.to_owned()).or_default().count(right);
-        if !pair.partial {
+        verdict.levels.entry(pair.level.clone()).or_default().count(right);
+        if !pair.apart {
             verdict.precision.count(right);
             verdict.first.count(one.first == other.first);
             if !right {

@@ -9,6 +9,7 @@ use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, Syntax};
 use relive_image::names::demangle;
 use relive_image::watch::Watch;
+use relive_matching::across::{Joined, Kind};
 use relive_matching::{Fingerprint, Matching, match_builds};
 use relive_profile::model::{Function, Module};
 use std::io::Write;
@@ -25,6 +26,8 @@ EXAMPLES:
       the blocks of one function side by side
   relive match app-1.0 app-1.1 --tsv | awk -F'\\t' '$1 == \"block\" && $4 == \"s\"'
       blocks that were found by similarity
+  relive match app-1.0 app-1.1 --tsv | awk -F'\\t' '$1 == \"inlined\"'
+      blocks of functions that were called and are now where the calls were
 
 Exit status: 0 done, 2 a file cannot be read or is neither a binary nor a profile.";
 
@@ -187,7 +190,23 @@ fn summary(old: &Module, new: &Module, matching: &Matching, out: &mut dyn Write)
         let share = percent(stage.matched as u64, all[2].1.new);
         writeln!(out, "  {:<50}{:>12}{share:>10}", stage.name, grouped(stage.matched as u64))?;
     }
+    let crossings = crossings(matching);
+    if crossings.iter().any(|(_, blocks)| *blocks > 0) || !matching.clones.is_empty() {
+        writeln!(out, "\nacross procedures")?;
+        for (kind, blocks) in crossings {
+            writeln!(out, "  {:<50}{:>12}", format!("blocks {}", kind.name()), grouped(blocks))?;
+        }
+        writeln!(out, "  {:<50}{:>12}", "clones of procedures", grouped(matching.clones.len() as u64))?;
+    }
     Ok(())
+}
+
+/// How many blocks are in other procedures than before.
+fn crossings(matching: &Matching) -> [(Kind, u64); 3] {
+    [Kind::Inlined, Kind::Outlined, Kind::Moved].map(|kind| {
+        let moved = matching.across.iter().flat_map(Joined::moved);
+        (kind, moved.filter(|moved| moved.kind == kind).count() as u64)
+    })
 }
 
 fn tsv(old: &Module, new: &Module, matching: &Matching, out: &mut dyn Write) -> Result<()> {
@@ -213,6 +232,17 @@ fn tsv(old: &Module, new: &Module, matching: &Matching, out: &mut dyn Write) -> 
             writeln!(out, "partial\t{:#x}\t{:#x}\tcf", place(a, x), place(b, y))?;
         }
     }
+    let place = |module: &Module, (procedure, block): (u32, u32)| {
+        module.functions[procedure as usize].blocks[block as usize].address
+    };
+    for pair in matching.clones.iter().map(|clone| clone.procedures.pair) {
+        let (a, b) = (&old.functions[pair.old as usize], &new.functions[pair.new as usize]);
+        writeln!(out, "clone\t{:#x}\t{:#x}\t{}", a.address, b.address, pair.how.name())?;
+    }
+    for moved in matching.across.iter().flat_map(Joined::moved) {
+        let (x, y) = (place(old, moved.old), place(new, moved.new));
+        writeln!(out, "{}\t{x:#x}\t{y:#x}\t{}", moved.kind.name(), moved.found.name())?;
+    }
     Ok(())
 }
 
@@ -231,6 +261,9 @@ fn json(old: &Module, new: &Module, matching: &Matching, out: &mut dyn Write) ->
     }
     let partial: usize = matching.procedures.iter().map(|p| p.partial.len()).sum();
     object["blocks"]["partial"] = partial.into();
+    let across = crossings(matching).map(|(kind, blocks)| (kind.name().to_owned(), blocks.into()));
+    object["blocks"]["across"] = serde_json::Value::Object(across.into_iter().collect());
+    object["procedures"]["clones"] = matching.clones.len().into();
     let mut levels = std::collections::BTreeMap::<&str, u64>::new();
     for block in matching.procedures.iter().flat_map(|p| &p.blocks) {
         *levels.entry(block.found.name()).or_default() += 1;

@@ -7,6 +7,7 @@ use crate::profiles;
 use crate::progress::{Phase, Progress};
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
+use relive_matching::across::Joined;
 use relive_matching::{Matching, match_builds};
 use relive_migrate::carry::{Old, carry};
 use relive_profile::file;
@@ -96,8 +97,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Refuses a profile of another program, and says so if little of it finds its place.
 fn judge(args: &Args, old: &Module, path: &Path, matching: &Matching) -> Result<()> {
-    let found: HashSet<(u32, u32)> =
+    let mut found: HashSet<(u32, u32)> =
         matching.procedures.iter().flat_map(|p| p.blocks.iter().map(|b| (p.pair.old, b.old))).collect();
+    found.extend(matching.across.iter().flat_map(Joined::moved).map(|moved| moved.old));
     let (mut all, mut placed) = (0u128, 0u128);
     for (function, i) in old.functions.iter().zip(0..) {
         for (block, j) in function.blocks.iter().zip(0..) {
@@ -107,7 +109,9 @@ fn judge(args: &Args, old: &Module, path: &Path, matching: &Matching) -> Result<
         }
     }
     let share = placed as f64 / all.max(1) as f64;
-    if share < LEAST && !args.force {
+    let known = matching.procedures.iter().map(|p| p.blocks.len()).sum::<usize>() as f64;
+    let blocks = old.functions.iter().map(|f| f.blocks.len()).sum::<usize>().max(1) as f64;
+    if share < LEAST && known < LEAST * blocks && !args.force {
         bail!(
             "{}: only {:.1} % of what was counted is in {}: is it a build of the same program? \
              (--force carries it over all the same)",

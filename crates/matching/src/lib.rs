@@ -2,7 +2,7 @@
 //! x86-64, and what goes beyond it. `docs/matching.md` tells the rules and what they were measured on.
 //!
 //! ```text
-//! two modules ─ fingerprint ─▶ procedures and data ─▶ blocks within procedures ─▶ Matching
+//! two modules ─ fingerprint ─▶ procedures and data ─▶ blocks within procedures ─▶ across them ─▶ Matching
 //! ```
 //!
 //! | module | does |
@@ -12,7 +12,9 @@
 //! | [`identity`] | when two references are the same |
 //! | [`procedures`], [`data`] | procedures and data |
 //! | [`blocks`] | blocks |
+//! | [`across`] | blocks that moved from one procedure to another |
 
+pub mod across;
 pub mod blocks;
 pub mod data;
 pub mod fingerprint;

@@ -3,7 +3,7 @@
 use crate::blocks::{self, Found, Sides};
 use crate::fingerprint::Fingerprint;
 use crate::procedures::{Search, Stage};
-use crate::{data, procedures};
+use crate::{across, data, procedures};
 use rayon::prelude::*;
 
 /// A pair of procedures or data blocks, by their index in the modules.
@@ -53,6 +53,10 @@ pub struct BlockStage {
 pub struct Matching {
     /// Procedures, by the new one.
     pub procedures: Vec<Procedures>,
+    /// Procedures that have others inside which their partners call, or the other way around.
+    pub across: Vec<across::Joined>,
+    /// New procedures without a partner that are like old ones which have one.
+    pub clones: Vec<across::Cloned>,
     /// Data, by the new one.
     pub data: Vec<Pair<data::How>>,
     /// Procedures after each step.
@@ -68,7 +72,7 @@ pub fn match_builds(old: &Fingerprint<'_>, new: &Fingerprint<'_>) -> Matching {
     search.run();
     let pairs: Vec<Pair<procedures::How>> =
         search.procedures.pairs().map(|(old, new, how)| Pair { old, new, how }).collect();
-    let procedures: Vec<Procedures> = pairs
+    let mut procedures: Vec<Procedures> = pairs
         .into_par_iter()
         .map(|pair| {
             let (a, b) = (pair.old as usize, pair.new as usize);
@@ -78,9 +82,12 @@ pub fn match_builds(old: &Fingerprint<'_>, new: &Fingerprint<'_>) -> Matching {
             Procedures { pair, blocks, partial: found.partial }
         })
         .collect();
+    let (across, clones) = across::run(old, new, &search.ids, &mut procedures);
     let block_stages = block_stages(&procedures);
     Matching {
         procedures,
+        across,
+        clones,
         data: search.data.pairs().map(|(old, new, how)| Pair { old, new, how }).collect(),
         stages: search.stages,
         block_stages,

@@ -41,6 +41,10 @@ pub enum How {
     SimilarName,
     /// Their code is similar.
     Similar,
+    /// Their code is similar with what they call inside.
+    Across,
+    /// Calls of the old one became calls of it, and the code is similar.
+    Clone,
 }
 
 impl How {
@@ -55,6 +59,8 @@ impl How {
             Self::Order => "order",
             Self::SimilarName => "similar-name",
             Self::Similar => "s",
+            Self::Across => "across",
+            Self::Clone => "clone",
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What old counts say about the blocks and edges of a new function.
 
-use super::Old;
+use super::{Old, across};
 use relive_matching::blocks::Found;
-use relive_matching::matching::Procedures;
+use relive_matching::matching::{BlockPair, Procedures};
 use relive_profile::model::{
     Confidence, Count, Edge, EdgeKind, Function, Level, Module, Node, Origin, State,
 };
@@ -14,19 +14,20 @@ const fn confidence(found: Found) -> u8 {
     match found {
         Found::Content(level) => match level {
             Level::Exact | Level::One => 99,
-            Level::Two | Level::Three => 95,
-            Level::LastOne => 94,
-            Level::Four => 89,
-            Level::Similar => 86,
-            Level::Five => 79,
-            Level::LastThree => 76,
+            Level::Similar => 96,
+            Level::Two => 91,
+            Level::Three => 90,
+            Level::LastOne => 86,
+            Level::Four => 84,
+            Level::LastThree => 62,
+            Level::Five => 50,
         },
         Found::ControlFlow => 68,
     }
 }
 
 /// A block that only shares an old one runs at most as often.
-const PARTIAL: u8 = 28;
+const PARTIAL: u8 = 20;
 
 /// What is known of a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,7 +47,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    fn nothing(function: &Function) -> Self {
+    pub(super) fn nothing(function: &Function) -> Self {
         Self { blocks: vec![None; function.blocks.len()], edges: vec![None; function.edges.len()] }
     }
 
@@ -113,20 +114,44 @@ fn mix(sum: &mut [Option<Seen>], more: &[Option<Seen>], weight: f64, scale: f64)
 
 /// The evidence of one old build, function by function.
 fn add_build(new: &Module, old: &Old<'_>, mut put: impl FnMut(usize, Evidence)) {
-    for pair in &old.matching.procedures {
-        let before = &old.module.functions[pair.pair.old as usize];
-        let now = &new.functions[pair.pair.new as usize];
-        if matches!(before.state, State::Measured | State::EntryOnly { .. }) {
-            put(pair.pair.new as usize, of_function(before, now, pair));
+    let mut all: Vec<Option<Evidence>> = vec![None; new.functions.len()];
+    let clones = across::clones(old);
+    let left = across::left(old, &clones);
+    let counted = |old: &Function| matches!(old.state, State::Measured | State::EntryOnly { .. });
+    let mut joined = vec![false; new.functions.len()];
+    for pair in &old.matching.across {
+        joined[pair.new.copies[0].procedure as usize] = true;
+        if counted(&pair.old.function) {
+            across::add(new, pair, left[pair.old.copies[0].procedure as usize], &mut all);
+        }
+    }
+    let own = old.matching.procedures.iter().map(|found| (found, left[found.pair.old as usize]));
+    let cloned = old.matching.clones.iter().map(|clone| &clone.procedures).zip(clones);
+    for (Procedures { pair, blocks, partial }, share) in own.chain(cloned) {
+        let before = &old.module.functions[pair.old as usize];
+        if counted(before) && !joined[pair.new as usize] {
+            let mut found = of_function(before, &new.functions[pair.new as usize], blocks, partial);
+            across::scale(&mut found, share);
+            across::plus(&mut all[pair.new as usize], found);
+        }
+    }
+    for (i, evidence) in all.into_iter().enumerate() {
+        if let Some(evidence) = evidence {
+            put(i, evidence);
         }
     }
 }
 
-/// What `old` says about `new`.
-fn of_function(old: &Function, new: &Function, pair: &Procedures) -> Evidence {
+/// What `old` says about `new`, by blocks that belong together and new ones that share an old one.
+pub(super) fn of_function(
+    old: &Function,
+    new: &Function,
+    blocks: &[BlockPair],
+    partial: &[(u32, u32)],
+) -> Evidence {
     let mut evidence = Evidence::nothing(new);
     let mut partner: Vec<Option<(u32, u8, Origin)>> = vec![None; new.blocks.len()];
-    for block in &pair.blocks {
+    for block in blocks {
         let origin = match block.found {
             Found::Content(level) => Origin::Matched(level),
             Found::ControlFlow => Origin::ControlFlow,
@@ -138,7 +163,7 @@ fn of_function(old: &Function, new: &Function, pair: &Procedures) -> Evidence {
             evidence.blocks[i] = seen(old.blocks[block as usize].count, percent, origin);
         }
     }
-    for &(block, shared) in &pair.partial {
+    for &(block, shared) in partial {
         let count = old.blocks[shared as usize].count;
         evidence.blocks[block as usize] = seen(count, PARTIAL, Origin::ControlFlow);
     }
@@ -153,12 +178,39 @@ fn of_function(old: &Function, new: &Function, pair: &Procedures) -> Evidence {
             None => None,
         };
         if let (Some((from, a, x)), Some((to, b, y))) = (end(edge.from), end(edge.to)) {
-            evidence.edges[i] = edges.find(from, to, edge.kind).and_then(|(count, sure)| {
+            let turned = || is_turned(new, edge, &partner, &edges, from, to);
+            evidence.edges[i] = edges.find(from, to, edge.kind, turned).and_then(|(count, sure)| {
                 seen(Some(count), (u32::from(a.min(b)) * sure / 100) as u8, x.max(y))
             });
         }
     }
     evidence
+}
+
+/// Whether an edge of `new` that was of another kind in the old build is the same edge all the same. An unconditional one
+/// is; a branch the other way round is the same branch if its other way also leads to where it did. If not, the
+/// way may lead through something new, and this one be new itself.
+fn is_turned(
+    new: &Function,
+    edge: &Edge,
+    partner: &[Option<(u32, u8, Origin)>],
+    old: &Edges<'_>,
+    from: Node,
+    to: Node,
+) -> bool {
+    let mut others = new.edges.iter().filter(|other| other.from == edge.from && other.to != edge.to);
+    let old_others: Vec<Node> =
+        old.by_ends.keys().filter(|(f, t)| *f == from && *t != to).map(|(_, t)| *t).collect();
+    match others.next() {
+        None => old_others.is_empty(),
+        Some(other) => {
+            let leads = match other.to.as_block() {
+                Some(block) => partner[block as usize].map(|(block, ..)| Node::block(block)),
+                None => Some(other.to),
+            };
+            leads.is_some_and(|to| old_others.contains(&to))
+        }
+    }
 }
 
 /// A count of an old build as evidence; as unsure as the count and the match together.
@@ -202,11 +254,16 @@ impl<'f> Edges<'f> {
     }
 
     /// The count of the edge between two nodes, and how sure that is in per cent.
-    fn find(&self, from: Node, to: Node, kind: EdgeKind) -> Option<(Count, u32)> {
+    fn find(
+        &self,
+        from: Node,
+        to: Node,
+        kind: EdgeKind,
+        turned: impl FnOnce() -> bool,
+    ) -> Option<(Count, u32)> {
         if let Some(edges) = self.by_ends.get(&(from, to)) {
             let same = edges.iter().find(|edge| edge.kind == kind);
-            // A branch the other way round is the same branch; between two blocks there is hardly ever more than one.
-            let any = || edges.first().filter(|_| !to.is_outside());
+            let any = || edges.first().filter(|_| !to.is_outside() && turned());
             return same.or_else(any)?.count.map(|count| (count, 100));
         }
         // Jumps that share a table: each is taken to use it as all do together.

@@ -3,10 +3,12 @@
 //! | step | file |
 //! |---|---|
 //! | what old counts say about the blocks and edges of a new function | [`evidence`] |
+//! | the same where code is in another function than before | [`across`] |
 //! | counts that obey conservation and follow the evidence as closely as they can | [`settle`] |
 //! | functions no old build has: as often as they are called | [`entries`] |
 //! | where indirect calls led | [`targets`] |
 
+mod across;
 mod entries;
 mod evidence;
 mod settle;
@@ -40,6 +42,7 @@ const OLDER: f64 = 0.5;
 pub fn carry(mut new: Module, olds: &[Old<'_>], likely: &Likelihood<'_>) -> Module {
     let mut order: Vec<&Old<'_>> = olds.iter().collect();
     order.sort_by_key(|old| std::cmp::Reverse(old.module.last_run));
+    leave_unmeasured(&mut new, &order);
     let all: Vec<Evidence> = evidence::of(&new, &order, OLDER);
     let settled: Vec<Option<Counts>> = new
         .functions
@@ -57,6 +60,7 @@ pub fn carry(mut new: Module, olds: &[Old<'_>], likely: &Likelihood<'_>) -> Modu
         }
     }
     targets::carry(&mut new, &order);
+    entries::agree(&mut new, &order, &all, likely);
     entries::follow_calls(&mut new, known, likely);
     let runs = order.iter().map(|old| old.module.runs);
     new.runs = runs.fold(0, u64::saturating_add);
@@ -64,6 +68,29 @@ pub fn carry(mut new: Module, olds: &[Old<'_>], likely: &Likelihood<'_>) -> Modu
     new.last_run = order.iter().map(|old| old.module.last_run).max().unwrap_or(0);
     new.carried = sources(&order);
     new
+}
+
+/// What no old build could measure is not known in the new one either, and for the same reason.
+fn leave_unmeasured(new: &mut Module, olds: &[&Old<'_>]) {
+    let mut reasons: Vec<Option<&str>> = vec![None; new.functions.len()];
+    let mut measured = vec![false; new.functions.len()];
+    for old in olds {
+        for pair in &old.matching.procedures {
+            let i = pair.pair.new as usize;
+            match old.module.functions[pair.pair.old as usize].state {
+                State::NotMeasured { reason } => reasons[i] = Some(old.module.text(reason)),
+                _ => measured[i] = true,
+            }
+        }
+    }
+    for ((function, reason), measured) in new.functions.iter_mut().zip(reasons).zip(measured) {
+        if let Some(reason) = reason.filter(|_| !measured) {
+            function.state = State::NotMeasured { reason: new.texts.intern(reason) };
+            function.edges.clear();
+            function.cases.clear();
+            function.calls.clear();
+        }
+    }
 }
 
 /// Whether the flow of a function is known, so that counts can be put on it.
