@@ -17,6 +17,7 @@ mod compare;
 mod corpus;
 mod dump;
 mod exact;
+mod match_speed;
 mod oracle;
 mod overhead;
 mod pairs;
@@ -56,6 +57,8 @@ enum Command {
     Carry(carry::Options),
     /// Counts of rewritten corpus programs against callgrind's, block by block
     Exact(exact::Options),
+    /// Time and memory of matching two builds, both stripped
+    MatchSpeed(match_speed::Options),
     /// Processor time of programs that count, against the same without, and against peers
     Overhead(overhead::Options),
     /// Runs a program and notes its processor time: what `overhead` puts before programs
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Command::Breadth(options) => breadth::run(&options),
         Command::Carry(options) => carry::run(&options),
         Command::Exact(options) => exact::run(&options),
+        Command::MatchSpeed(options) => match_speed::run(&options),
         Command::Overhead(options) => overhead::run(&options),
         Command::TimeChild(options) => {
             return overhead::time_child(&options).map_or_else(

@@ -98,18 +98,18 @@ fn row(file: &Path, options: &Options, output: &Path) -> Result<Vec<String>> {
 }
 
 /// Keeps the shorter run.
-fn better(best: &mut Option<Usage>, usage: Usage) {
+pub(crate) fn better(best: &mut Option<Usage>, usage: Usage) {
     if best.is_none_or(|best| usage.wall < best.wall) {
         *best = Some(usage);
     }
 }
 
-fn name(file: &Path, corpus: &Path) -> String {
+pub(crate) fn name(file: &Path, corpus: &Path) -> String {
     file.strip_prefix(corpus).unwrap_or(file).display().to_string()
 }
 
 /// The size of all executable sections.
-fn code_size(file: &Path) -> Result<u64> {
+pub(crate) fn code_size(file: &Path) -> Result<u64> {
     Ok(executable_bytes(&output_of(Command::new("llvm-readelf-19").args(["-S", "-W"]).arg(file))?))
 }
 
