@@ -152,6 +152,10 @@ fn summary(module: &Module, output: &Path) -> Result<()> {
         grouped(blocks),
         percent(known, blocks)
     )?;
-    writeln!(out, "  counts on matched  {:>35}", percent(matched, all))?;
+    writeln!(
+        out,
+        "  counts on matched  {:>35}",
+        if all == 0 { "none".to_string() } else { percent(matched, all) }
+    )?;
     Ok(())
 }
