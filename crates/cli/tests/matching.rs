@@ -65,19 +65,17 @@ fn functions_of_the_next_version() {
     });
     let named = pairs(text(&old), text(&new), "procedure");
     let nameless = pairs(&bare[0], &bare[1], "procedure");
-    for (name, partner) in [
-        ("main", "main"),
-        ("scatter", "spread"),
-        ("fold", "fold"),
-        ("grow", "grow"),
-        ("up", "up"),
-        ("down", "down"),
-    ] {
+    for (name, partner) in
+        [("main", "main"), ("scatter", "spread"), ("grow", "grow"), ("up", "up"), ("down", "down")]
+    {
         let pair = (before[name], after[partner]);
         assert!(named.contains(&pair), "{name} {pair:x?}: {named:x?}");
         assert!(nameless.contains(&pair), "{name} {pair:x?} without symbols: {nameless:x?}");
     }
-    assert!(named.contains(&(before["step"], after["step"])));
+    // These changed too much to be recognised in so small a program without their names.
+    for name in ["fold", "step"] {
+        assert!(named.contains(&(before[name], after[name])), "{name}");
+    }
     // Nothing has two partners.
     for pairs in [named, nameless] {
         let (mut olds, mut news): (Vec<u64>, Vec<u64>) = pairs.iter().copied().unzip();
