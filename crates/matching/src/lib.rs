@@ -8,8 +8,8 @@
 //! | module | does |
 //! |---|---|
 //! | [`fingerprint`] | what is compared: hashes of blocks at every level, references, neighbours |
-//! | [`levels`] | the levels of fuzziness |
-//! | [`identity`] | when two references are the same |
+//! | `levels` | the levels of fuzziness |
+//! | `identity` | when two references are the same |
 //! | [`procedures`], [`data`] | procedures and data |
 //! | [`blocks`] | blocks |
 //! | [`across`] | blocks that moved from one procedure to another |

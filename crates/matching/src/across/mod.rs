@@ -2,7 +2,7 @@
 //! or somebody split or merged functions.
 //!
 //! Where a procedure makes calls that its partner does not make, and the partner has blocks like those of the
-//! callee, the callee is put in place of the call ([`splice`]), and blocks are matched once more. What is found in
+//! callee, the callee is put in place of the call (`splice`), and blocks are matched once more. What is found in
 //! the callee has been inlined if it is the old one's, and outlined if it is the new one's. As control flow leads from
 //! the call into the callee and back, neighbours tell as much as they do within a procedure; and the same callee may
 //! be inside of many procedures, each time with counts of its own.

@@ -2,9 +2,9 @@
 //!
 //! | step | file |
 //! |---|---|
-//! | BMAT's passes over ever fuzzier hashes, each with a one-to-one and a propagation phase | [`passes`] |
-//! | beyond: blocks whose contents and neighbours are similar | [`similar`] |
-//! | what is left, by control flow | [`control_flow`] |
+//! | BMAT's passes over ever fuzzier hashes, each with a one-to-one and a propagation phase | `passes` |
+//! | beyond: blocks whose contents and neighbours are similar | `similar` |
+//! | what is left, by control flow | `control_flow` |
 
 mod control_flow;
 mod passes;

@@ -2,11 +2,11 @@
 //!
 //! | step | file |
 //! |---|---|
-//! | identical names, with types and without | [`names`] |
-//! | identical code at ever fuzzier levels | [`hashes`] |
-//! | beyond BMAT: what matched code refers to at the same place | [`votes`] |
-//! | beyond BMAT: what lies between neighbours that are partners | [`order`] |
-//! | similar names, similar code | [`similar`] |
+//! | identical names, with types and without | `names` |
+//! | identical code at ever fuzzier levels | `hashes` |
+//! | beyond BMAT: what matched code refers to at the same place | `votes` |
+//! | beyond BMAT: what lies between neighbours that are partners | `order` |
+//! | similar names, similar code | `similar` |
 
 mod hashes;
 mod names;

@@ -2,11 +2,11 @@
 //!
 //! | step | file |
 //! |---|---|
-//! | what old counts say about the blocks and edges of a new function | [`evidence`] |
-//! | the same where code is in another function than before | [`across`] |
-//! | counts that obey conservation and follow the evidence as closely as they can | [`settle`] |
-//! | functions no old build has: as often as they are called | [`entries`] |
-//! | where indirect calls led | [`targets`] |
+//! | what old counts say about the blocks and edges of a new function | `evidence` |
+//! | the same where code is in another function than before | `across` |
+//! | counts that obey conservation and follow the evidence as closely as they can | `settle` |
+//! | functions no old build has: as often as they are called | `entries` |
+//! | where indirect calls led | `targets` |
 
 mod across;
 mod entries;
