@@ -72,7 +72,7 @@ fn functions_of_the_next_version() {
         assert!(named.contains(&pair), "{name} {pair:x?}: {named:x?}");
         assert!(nameless.contains(&pair), "{name} {pair:x?} without symbols: {nameless:x?}");
     }
-    // These changed too much to be recognised in so small a program without their names.
+    // A gap: without names these are not found, although `main`, which has a partner, calls them.
     for name in ["fold", "step"] {
         assert!(named.contains(&(before[name], after[name])), "{name}");
     }

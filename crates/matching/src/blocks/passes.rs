@@ -73,8 +73,21 @@ impl Passes<'_> {
         before.is_some_and(|(_, &other)| other > new) || behind.is_some_and(|(_, &other)| other < new)
     }
 
-    fn singles(&self) -> (Vec<u32>, Vec<u32>) {
-        (self.pairs.single_old().collect(), self.pairs.single_new().collect())
+    /// Blocks that may be partners at these hashes, in the order of the code, so that what crosses does not depend on
+    /// hashes: of those without a partner that are equally many in both builds, and at most `most`.
+    fn candidates(&self, old: &[u64], new: &[u64], most: usize) -> Vec<(u32, u32)> {
+        let mut found = Vec::new();
+        by_key(
+            self.pairs.single_old().map(|b| (old[b as usize], b)),
+            self.pairs.single_new().map(|b| (new[b as usize], b)),
+            |old, new| {
+                if old.len() == new.len() && old.len() <= most {
+                    found.extend(old.iter().zip(new).map(|(old, new)| (old.1, new.1)));
+                }
+            },
+        );
+        found.sort_unstable();
+        found
     }
 
     /// Beyond BMAT: a block that is the only one of its content among equal neighbours is surer than one that is the
@@ -82,15 +95,9 @@ impl Passes<'_> {
     fn in_context(&mut self) {
         let (old, new) = self.sides.hashes(Level::One);
         let (old, new) = (context(self.sides.old, &old), context(self.sides.new, &new));
-        let singles = self.singles();
-        let keyed = |hashes: &[u64], singles: &[u32]| -> Vec<(u64, u32)> {
-            singles.iter().map(|&b| (hashes[b as usize], b)).collect()
-        };
-        by_key(keyed(&old, &singles.0).into_iter(), keyed(&new, &singles.1).into_iter(), |old, new| {
-            if let ([(_, old)], [(_, new)]) = (old, new) {
-                self.pair(*old, *new, Level::One);
-            }
-        });
+        for (old, new) in self.candidates(&old, &new, 1) {
+            self.pair(old, new, Level::One);
+        }
     }
 
     /// A function is entered at its entry, whatever is there.
@@ -102,20 +109,7 @@ impl Passes<'_> {
     }
 
     fn one_to_one(&mut self, level: Level, old: &[u64], new: &[u64]) {
-        let singles = self.singles();
-        let mut found = Vec::new();
-        by_key(
-            singles.0.iter().map(|&b| (old[b as usize], b)),
-            singles.1.iter().map(|&b| (new[b as usize], b)),
-            |old, new| {
-                if let ([(_, old)], [(_, new)]) = (old, new) {
-                    found.push((*old, *new));
-                }
-            },
-        );
-        // In the order of the code, so that what crosses does not depend on hashes.
-        found.sort_unstable();
-        for (old, new) in found {
+        for (old, new) in self.candidates(old, new, 1) {
             let len = self.sides.old.blocks[old as usize].insns;
             let allowed = match level {
                 Level::LastOne => !self.crosses(old, new),
@@ -131,19 +125,7 @@ impl Passes<'_> {
 
     /// Several blocks with the same hash, equally many in both builds: in their order, if nothing is crossed.
     fn in_order(&mut self, level: Level, old: &[u64], new: &[u64]) {
-        let singles = self.singles();
-        let mut found = Vec::new();
-        by_key(
-            singles.0.iter().map(|&b| (old[b as usize], b)),
-            singles.1.iter().map(|&b| (new[b as usize], b)),
-            |old, new| {
-                if old.len() == new.len() {
-                    found.extend(old.iter().zip(new).map(|(old, new)| (old.1, new.1)));
-                }
-            },
-        );
-        found.sort_unstable();
-        for (old, new) in found {
+        for (old, new) in self.candidates(old, new, usize::MAX) {
             if !self.crosses(old, new) {
                 self.pair(old, new, level);
             }

@@ -6,7 +6,7 @@
 //! | identical code at ever fuzzier levels | `hashes` |
 //! | beyond BMAT: what matched code refers to at the same place | `votes` |
 //! | beyond BMAT: what lies between neighbours that are partners | `order` |
-//! | similar names, similar code | `similar` |
+//! | similar names, similar code | `similar`; how alike two procedures are: `sketch` |
 
 mod hashes;
 mod names;
@@ -84,7 +84,7 @@ pub(crate) struct Search<'a> {
     pub(crate) stages: Vec<Stage>,
     likeness: Likeness,
     votes: Votes,
-    /// The fewest instructions by which code is told from other code, for now.
+    /// Smaller code is not matched by its hash: first only what is [`LARGE`] is, in the end everything.
     least_insns: u32,
 }
 

@@ -9,7 +9,8 @@ use relive_profile::model::{
 use std::collections::HashMap;
 
 /// How likely a match is right, in per cent: of what debug information can judge in the pairs of versions of the
-/// development corpus (`relive-benchmarks precision`), the share it calls the same statement.
+/// development corpus (`relive-benchmarks precision`), about the share it calls the same statement. It varies by some
+/// points with the rules of matching; only their order and rough size matter.
 const fn confidence(found: Found) -> u8 {
     match found {
         Found::Content(level) => match level {
