@@ -6,8 +6,11 @@
 #![no_std]
 
 pub mod counters;
+pub mod engine;
 pub mod gate;
 pub mod hash;
+pub mod kernel;
+mod memory;
 pub mod parameters;
 pub mod rprof;
 

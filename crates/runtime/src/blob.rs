@@ -5,6 +5,8 @@
 
 mod in_target;
 
+relive_abi::memory_functions!();
+
 /// Never reached: nothing in here panics (or the link would need relocations and be refused).
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -190,6 +190,12 @@ impl RegSet {
         self.0 & other.0 != 0
     }
 
+    /// Its members that are not in `other`; `-` where that must be known when compiling.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// The general-purpose registers in it.
     pub fn gprs(self) -> impl Iterator<Item = Gpr> {
         Gpr::all().filter(move |&r| self.contains(Self::gpr(r)))
@@ -251,7 +257,7 @@ impl BitAnd for RegSet {
 impl Sub for RegSet {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
+        self.without(other)
     }
 }
 

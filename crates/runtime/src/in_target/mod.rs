@@ -48,7 +48,6 @@ mod foreign;
 mod fork;
 mod heap;
 mod link_map;
-mod memory;
 mod merge;
 mod message;
 mod pattern;
@@ -56,8 +55,9 @@ mod registry;
 mod slot;
 mod start;
 mod state;
-pub(crate) mod syscall;
 mod table;
 mod text;
 mod threads;
 mod ways;
+
+pub(crate) use relive_abi::kernel as syscall;

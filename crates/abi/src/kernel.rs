@@ -1,25 +1,30 @@
-//! System calls, as far as they are needed here.
+//! System calls of code that runs inside other programs, as far as it needs them: no library stands between.
+
+#![allow(unsafe_code)]
+#![allow(missing_docs, reason = "everything is named as the kernel names it")]
+#![warn(clippy::undocumented_unsafe_blocks)]
 
 use core::arch::asm;
 use core::ffi::CStr;
+use core::mem::MaybeUninit;
 
 /// The number of an error, as the kernel gives it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Errno(pub(crate) i32);
+pub struct Errno(pub i32);
 
-pub(crate) const ENOENT: Errno = Errno(2);
-pub(crate) const ESRCH: Errno = Errno(3);
-pub(crate) const EINTR: Errno = Errno(4);
-pub(crate) const EIO: Errno = Errno(5);
-pub(crate) const EAGAIN: Errno = Errno(11);
-pub(crate) const ENOMEM: Errno = Errno(12);
-pub(crate) const EACCES: Errno = Errno(13);
-pub(crate) const EEXIST: Errno = Errno(17);
-pub(crate) const EINVAL: Errno = Errno(22);
-pub(crate) const EFBIG: Errno = Errno(27);
-pub(crate) const ENAMETOOLONG: Errno = Errno(36);
-pub(crate) const ENOSYS: Errno = Errno(38);
-pub(crate) const EOPNOTSUPP: Errno = Errno(95);
+pub const ENOENT: Errno = Errno(2);
+pub const ESRCH: Errno = Errno(3);
+pub const EINTR: Errno = Errno(4);
+pub const EIO: Errno = Errno(5);
+pub const EAGAIN: Errno = Errno(11);
+pub const ENOMEM: Errno = Errno(12);
+pub const EACCES: Errno = Errno(13);
+pub const EEXIST: Errno = Errno(17);
+pub const EINVAL: Errno = Errno(22);
+pub const EFBIG: Errno = Errno(27);
+pub const ENAMETOOLONG: Errno = Errno(36);
+pub const ENOSYS: Errno = Errno(38);
+pub const EOPNOTSUPP: Errno = Errno(95);
 
 const READ: usize = 0;
 const WRITE: usize = 1;
@@ -55,7 +60,7 @@ const RENAMEAT2: usize = 316;
 /// # Safety
 /// What the call does to memory must be sound.
 #[inline(always)]
-unsafe fn call6(n: usize, a: [usize; 6]) -> Result<usize, Errno> {
+pub unsafe fn call6(n: usize, a: [usize; 6]) -> Result<usize, Errno> {
     let result: isize;
     // SAFETY: the kernel changes rax, rcx, r11 and what the caller answers for.
     unsafe {
@@ -79,72 +84,73 @@ macro_rules! call {
     }};
 }
 
-pub(crate) fn read(fd: i32, buffer: &mut [u8]) -> Result<usize, Errno> {
+pub fn read(fd: i32, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the kernel writes into the buffer and no further.
     unsafe { call!(READ, fd, buffer.as_mut_ptr(), buffer.len()) }
 }
 
-pub(crate) fn write(fd: i32, bytes: &[u8]) -> Result<usize, Errno> {
+pub fn write(fd: i32, bytes: &[u8]) -> Result<usize, Errno> {
     // SAFETY: only reads the bytes.
     unsafe { call!(WRITE, fd, bytes.as_ptr(), bytes.len()) }
 }
 
-pub(crate) fn pread(fd: i32, buffer: &mut [u8], at: u64) -> Result<usize, Errno> {
+pub fn pread(fd: i32, buffer: &mut [u8], at: u64) -> Result<usize, Errno> {
     // SAFETY: the kernel writes into the buffer and no further.
     unsafe { call!(PREAD64, fd, buffer.as_mut_ptr(), buffer.len(), at) }
 }
 
-pub(crate) fn pwrite(fd: i32, bytes: &[u8], at: u64) -> Result<usize, Errno> {
+pub fn pwrite(fd: i32, bytes: &[u8], at: u64) -> Result<usize, Errno> {
     // SAFETY: only reads the bytes.
     unsafe { call!(PWRITE64, fd, bytes.as_ptr(), bytes.len(), at) }
 }
 
 /// Several pieces in one go.
-pub(crate) fn writev(fd: i32, pieces: &[&[u8]]) -> Result<usize, Errno> {
+pub fn writev(fd: i32, pieces: &[&[u8]]) -> Result<usize, Errno> {
     // SAFETY: a slice of bytes is an address and a length, as is an iovec; both are only read.
     unsafe { call!(WRITEV, fd, pieces.as_ptr(), pieces.len()) }
 }
 
-pub(crate) const O_RDONLY: u32 = 0;
-pub(crate) const O_WRONLY: u32 = 1;
-pub(crate) const O_RDWR: u32 = 2;
-pub(crate) const O_CREAT: u32 = 0o100;
-pub(crate) const O_EXCL: u32 = 0o200;
-pub(crate) const O_NOCTTY: u32 = 0o400;
-pub(crate) const O_NONBLOCK: u32 = 0o4000;
-pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
+pub const O_RDONLY: u32 = 0;
+pub const O_WRONLY: u32 = 1;
+pub const O_RDWR: u32 = 2;
+pub const O_CREAT: u32 = 0o100;
+pub const O_EXCL: u32 = 0o200;
+pub const O_NOCTTY: u32 = 0o400;
+pub const O_NONBLOCK: u32 = 0o4000;
+pub const O_CLOEXEC: u32 = 0o2_000_000;
 
 /// Relative paths begin at the working directory.
 const AT_FDCWD: i32 = -100;
 
-pub(crate) fn open(path: &CStr, flags: u32, mode: u32) -> Result<i32, Errno> {
+pub fn open(path: &CStr, flags: u32, mode: u32) -> Result<i32, Errno> {
     // SAFETY: only reads the path.
     unsafe { call!(OPENAT, AT_FDCWD, path.as_ptr(), flags | O_CLOEXEC, mode) }.map(|fd| fd as i32)
 }
 
-pub(crate) fn close(fd: i32) {
+pub fn close(fd: i32) {
     // SAFETY: no memory is concerned.
     let _ = unsafe { call!(CLOSE, fd) };
 }
 
 /// What `fstat` tells, as far as it matters.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Identity {
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
+pub struct Identity {
+    pub device: u64,
+    pub inode: u64,
 }
 
 /// Identity, whether it is a regular file, and length.
-pub(crate) fn fstat(fd: i32) -> Result<(Identity, bool, u64), Errno> {
-    let mut stat = [0u64; 18];
+pub fn fstat(fd: i32) -> Result<(Identity, bool, u64), Errno> {
+    let mut stat = MaybeUninit::<[u64; 18]>::uninit();
     // SAFETY: the structure has 144 bytes.
     unsafe { call!(FSTAT, fd, stat.as_mut_ptr()) }?;
-    let [device, inode, _, mode_uid, _, _, len, ..] = stat;
+    // SAFETY: the kernel has filled all of it.
+    let [device, inode, _, mode_uid, _, _, len, ..] = unsafe { stat.assume_init() };
     Ok((Identity { device, inode }, mode_uid & 0o170_000 == 0o100_000, len))
 }
 
 /// Asks for a write lock of one byte that belongs to the open file; not granted if another open file has it.
-pub(crate) fn lock_byte(fd: i32, at: u64, locked: bool) -> Result<(), Errno> {
+pub fn lock_byte(fd: i32, at: u64, locked: bool) -> Result<(), Errno> {
     const F_OFD_SETLK: usize = 37;
     const F_WRLCK: u64 = 1;
     const F_UNLCK: u64 = 2;
@@ -155,52 +161,52 @@ pub(crate) fn lock_byte(fd: i32, at: u64, locked: bool) -> Result<(), Errno> {
 }
 
 /// Duplicates to a descriptor that is not lower than `least`.
-pub(crate) fn duplicate(fd: i32, least: u64) -> Result<i32, Errno> {
+pub fn duplicate(fd: i32, least: u64) -> Result<i32, Errno> {
     const F_DUPFD_CLOEXEC: usize = 1030;
     // SAFETY: no memory is concerned.
     unsafe { call!(FCNTL, fd, F_DUPFD_CLOEXEC, least) }.map(|fd| fd as i32)
 }
 
-pub(crate) fn fallocate(fd: i32, at: u64, len: u64) -> Result<(), Errno> {
+pub fn fallocate(fd: i32, at: u64, len: u64) -> Result<(), Errno> {
     // SAFETY: no memory is concerned.
     unsafe { call!(FALLOCATE, fd, 0usize, at, len) }.map(drop)
 }
 
 /// The length of the working directory's path with its final zero.
-pub(crate) fn getcwd(buffer: &mut [u8]) -> Result<usize, Errno> {
+pub fn getcwd(buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the kernel writes into the buffer and no further.
     unsafe { call!(GETCWD, buffer.as_mut_ptr(), buffer.len()) }
 }
 
-pub(crate) fn link(old: &CStr, new: &CStr) -> Result<(), Errno> {
+pub fn link(old: &CStr, new: &CStr) -> Result<(), Errno> {
     // SAFETY: only reads the paths.
     unsafe { call!(LINK, old.as_ptr(), new.as_ptr()) }.map(drop)
 }
 
 /// Renames unless the new name is taken.
-pub(crate) fn rename_new(old: &CStr, new: &CStr) -> Result<(), Errno> {
+pub fn rename_new(old: &CStr, new: &CStr) -> Result<(), Errno> {
     const RENAME_NOREPLACE: usize = 1;
     // SAFETY: only reads the paths.
     unsafe { call!(RENAMEAT2, AT_FDCWD, old.as_ptr(), AT_FDCWD, new.as_ptr(), RENAME_NOREPLACE) }.map(drop)
 }
 
-pub(crate) fn unlink(path: &CStr) {
+pub fn unlink(path: &CStr) {
     // SAFETY: only reads the path.
     let _ = unsafe { call!(UNLINK, path.as_ptr()) };
 }
 
-pub(crate) const PROT_NONE: u32 = 0;
-pub(crate) const PROT_RW: u32 = 3;
-pub(crate) const MAP_SHARED: u32 = 1;
-pub(crate) const MAP_PRIVATE: u32 = 2;
-pub(crate) const MAP_FIXED: u32 = 0x10;
-pub(crate) const MAP_ANONYMOUS: u32 = 0x20;
-pub(crate) const MAP_NORESERVE: u32 = 0x4000;
-pub(crate) const MAP_FIXED_NOREPLACE: u32 = 0x10_0000;
+pub const PROT_NONE: u32 = 0;
+pub const PROT_RW: u32 = 3;
+pub const MAP_SHARED: u32 = 1;
+pub const MAP_PRIVATE: u32 = 2;
+pub const MAP_FIXED: u32 = 0x10;
+pub const MAP_ANONYMOUS: u32 = 0x20;
+pub const MAP_NORESERVE: u32 = 0x4000;
+pub const MAP_FIXED_NOREPLACE: u32 = 0x10_0000;
 
 /// # Safety
 /// What is mapped over must be ours.
-pub(crate) unsafe fn mmap(
+pub unsafe fn mmap(
     at: u64,
     len: u64,
     prot: u32,
@@ -213,7 +219,7 @@ pub(crate) unsafe fn mmap(
 }
 
 /// Fresh private memory that reads as zero in the child of a fork.
-pub(crate) fn allocate_wiped(len: u64) -> Result<u64, Errno> {
+pub fn allocate_wiped(len: u64) -> Result<u64, Errno> {
     // SAFETY: a new mapping replaces nothing.
     let at = unsafe { mmap(0, len, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) }?;
     wipe_on_fork(at, len)?;
@@ -222,7 +228,7 @@ pub(crate) fn allocate_wiped(len: u64) -> Result<u64, Errno> {
 
 /// # Safety
 /// The range must be ours and not be used any more.
-pub(crate) unsafe fn munmap(at: u64, len: u64) {
+pub unsafe fn munmap(at: u64, len: u64) {
     // SAFETY: as the caller promises.
     let _ = unsafe { call!(MUNMAP, at, len) };
 }
@@ -231,21 +237,21 @@ pub(crate) unsafe fn munmap(at: u64, len: u64) {
 ///
 /// # Safety
 /// What is at `new` must be ours.
-pub(crate) unsafe fn mremap(old: u64, old_len: u64, new: u64, new_len: u64) -> Result<u64, Errno> {
+pub unsafe fn mremap(old: u64, old_len: u64, new: u64, new_len: u64) -> Result<u64, Errno> {
     const MAYMOVE_FIXED: usize = 3;
     // SAFETY: as the caller promises.
     unsafe { call!(MREMAP, old, old_len, new_len, MAYMOVE_FIXED, new) }.map(|at| at as u64)
 }
 
 /// Private memory that reads as zero in the child of a fork.
-pub(crate) fn wipe_on_fork(at: u64, len: u64) -> Result<(), Errno> {
+pub fn wipe_on_fork(at: u64, len: u64) -> Result<(), Errno> {
     const MADV_WIPEONFORK: usize = 18;
     // SAFETY: changes no memory of this process.
     unsafe { call!(MADVISE, at, len, MADV_WIPEONFORK) }.map(drop)
 }
 
 /// Whether eight bytes can be read, without reading them.
-pub(crate) fn is_readable(at: u64) -> bool {
+pub fn is_readable(at: u64) -> bool {
     const NO_SUCH_ACTION: usize = 99;
     // SAFETY: the kernel looks at the set before it finds that it does not know what to do with it.
     at & 7 == 0 && unsafe { call!(RT_SIGPROCMASK, NO_SUCH_ACTION, at, 0usize, 8usize) } == Err(EINVAL)
@@ -255,7 +261,7 @@ const SIG_BLOCK: usize = 0;
 const SIG_SETMASK: usize = 2;
 
 /// Blocks all signals and says which were blocked before.
-pub(crate) fn block_signals() -> u64 {
+pub fn block_signals() -> u64 {
     let all = u64::MAX;
     let mut old = 0u64;
     // SAFETY: both sets have eight bytes.
@@ -264,49 +270,49 @@ pub(crate) fn block_signals() -> u64 {
 }
 
 /// Undoes [`block_signals`].
-pub(crate) fn restore_signals(old: u64) {
+pub fn restore_signals(old: u64) {
     // SAFETY: the set has eight bytes.
     let _ = unsafe { call!(RT_SIGPROCMASK, SIG_SETMASK, &raw const old, 0usize, 8usize) };
 }
 
-pub(crate) fn getpid() -> u32 {
+pub fn getpid() -> u32 {
     // SAFETY: no memory is concerned.
     unsafe { call6(GETPID, [0; 6]) }.unwrap_or(0) as u32
 }
 
-pub(crate) fn gettid() -> u32 {
+pub fn gettid() -> u32 {
     // SAFETY: no memory is concerned.
     unsafe { call6(GETTID, [0; 6]) }.unwrap_or(0) as u32
 }
 
 /// Whether a process is there.
-pub(crate) fn process_exists(pid: u32) -> bool {
+pub fn process_exists(pid: u32) -> bool {
     // SAFETY: signal 0 is none.
     let result = unsafe { call!(KILL, pid, 0usize) };
     result != Err(ESRCH)
 }
 
 /// Whether a thread is there, in this process or one that shares its memory.
-pub(crate) fn thread_exists(tid: u32) -> bool {
+pub fn thread_exists(tid: u32) -> bool {
     // SAFETY: signal 0 is none.
     let result = unsafe { call!(TKILL, tid, 0usize) };
     result != Err(ESRCH)
 }
 
 /// Seconds and nanoseconds since 1970.
-pub(crate) fn now() -> (u64, u64) {
+pub fn now() -> (u64, u64) {
     let mut time = [0u64; 2];
     // SAFETY: the structure has 16 bytes.
     let _ = unsafe { call!(CLOCK_GETTIME, 0usize, time.as_mut_ptr()) };
     (time[0], time[1])
 }
 
-pub(crate) const RLIMIT_FSIZE: u32 = 1;
-pub(crate) const RLIMIT_STACK: u32 = 3;
-pub(crate) const RLIMIT_NOFILE: u32 = 7;
+pub const RLIMIT_FSIZE: u32 = 1;
+pub const RLIMIT_STACK: u32 = 3;
+pub const RLIMIT_NOFILE: u32 = 7;
 
 /// The limit in force now.
-pub(crate) fn limit(which: u32) -> u64 {
+pub fn limit(which: u32) -> u64 {
     let mut limits = [u64::MAX; 2];
     // SAFETY: the structure has 16 bytes.
     let _ = unsafe { call!(PRLIMIT64, 0usize, which, 0usize, limits.as_mut_ptr()) };
@@ -325,49 +331,49 @@ fn segment_base(which: usize) -> u64 {
     base
 }
 
-pub(crate) fn fs_base() -> u64 {
+pub fn fs_base() -> u64 {
     segment_base(ARCH_GET_FS)
 }
 
-pub(crate) fn gs_base() -> u64 {
+pub fn gs_base() -> u64 {
     segment_base(ARCH_GET_GS)
 }
 
 /// # Safety
 /// Nothing may be using thread-local memory yet.
-pub(crate) unsafe fn set_fs_base(base: u64) {
+pub unsafe fn set_fs_base(base: u64) {
     // SAFETY: as the caller promises.
     let _ = unsafe { call!(ARCH_PRCTL, ARCH_SET_FS, base) };
 }
 
 /// # Safety
 /// Every measured module must have an area at this distance.
-pub(crate) unsafe fn set_gs_base(base: u64) -> Result<(), Errno> {
+pub unsafe fn set_gs_base(base: u64) -> Result<(), Errno> {
     // SAFETY: as the caller promises.
     unsafe { call!(ARCH_PRCTL, ARCH_SET_GS, base) }.map(drop)
 }
 
 /// Sleeps while the word has this value.
-pub(crate) fn futex_wait(word: *const u32, value: u32) {
+pub fn futex_wait(word: *const u32, value: u32) {
     const WAIT_PRIVATE: usize = 128;
     // SAFETY: the kernel only reads the word.
     let _ = unsafe { call!(FUTEX, word, WAIT_PRIVATE, value, 0usize) };
 }
 
 /// Wakes one that sleeps.
-pub(crate) fn futex_wake(word: *const u32) {
+pub fn futex_wake(word: *const u32) {
     const WAKE_PRIVATE: usize = 129;
     // SAFETY: no memory is concerned.
     let _ = unsafe { call!(FUTEX, word, WAKE_PRIVATE, 1usize) };
 }
 
-pub(crate) fn exit(code: i32) -> ! {
+pub fn exit(code: i32) -> ! {
     // SAFETY: does not return.
     let _ = unsafe { call!(EXIT_GROUP, code) };
     abort()
 }
 
-pub(crate) fn abort() -> ! {
+pub fn abort() -> ! {
     // SAFETY: does not return.
     unsafe { asm!("ud2", options(noreturn)) }
 }

@@ -1,0 +1,246 @@
+//! What `relive run` shares with the engine inside the programs it runs: one arena of memory that all processes
+//! map, in which each writes down what it runs and counts how often.
+//!
+//! The arena is a sparse file in memory. Its head says how much of it is taken; what is taken is a row of chunks,
+//! each of one process. Nothing in it is ever moved, so that it can be read at any time, whatever became of the
+//! processes.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The first bytes of an arena.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"relive\x00\x01");
+
+/// The most chunks there can be.
+pub const MOST_CHUNKS: usize = 1 << 16;
+
+/// Requests that can be open at the same time.
+pub const MAILBOXES: usize = 64;
+
+/// The head of the arena.
+#[repr(C)]
+pub struct Arena {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Where the next chunk goes.
+    pub next: AtomicU64,
+    /// How many chunks there are.
+    pub chunks: AtomicU32,
+    /// How many processes there are, and have been.
+    pub processes: AtomicU32,
+    /// What to do, as bits: [`COUNT`] and so on.
+    pub options: u32,
+    /// Rings when a mailbox has been filled.
+    pub doorbell: AtomicU32,
+    /// Requests of processes to whoever runs them.
+    pub mailboxes: [Mailbox; MAILBOXES],
+    /// What the arena is divided into.
+    pub directory: [Chunk; MOST_CHUNKS],
+}
+
+/// Count blocks and edges.
+pub const COUNT: u32 = 1;
+
+/// A part of the arena that belongs to one process.
+#[repr(C)]
+pub struct Chunk {
+    /// [`LOG`] or [`COUNTERS`]; 0 while it is being filled in.
+    pub kind: AtomicU32,
+    /// The number of the process.
+    pub process: u32,
+    /// Where it begins.
+    pub offset: u64,
+    /// Its length.
+    pub len: u64,
+    /// The process, as the kernel numbers it.
+    pub pid: u32,
+    /// Fill.
+    pub unused: u32,
+}
+
+/// A chunk of records: see [`Record`]. Its first eight bytes say how long the rest is.
+pub const LOG: u32 = 1;
+/// A chunk of counters of eight bytes, for one thread at a time.
+pub const COUNTERS: u32 = 2;
+
+/// A request, and its answer.
+#[repr(C)]
+pub struct Mailbox {
+    /// One of the states below.
+    pub state: AtomicU32,
+    /// The thread that asks.
+    pub tid: AtomicU32,
+}
+
+/// Nobody uses the mailbox.
+pub const FREE: u32 = 0;
+/// Somebody fills it in.
+pub const TAKEN: u32 = 1;
+/// The thread is about to execute another program and asks to be followed.
+pub const WILL_EXECUTE: u32 = 2;
+/// It will be.
+pub const FOLLOWED: u32 = 3;
+/// It cannot be.
+pub const NOT_FOLLOWED: u32 = 4;
+/// The program could not be executed after all.
+pub const DID_NOT_EXECUTE: u32 = 5;
+
+impl Arena {
+    /// Takes a part of the arena. `None` if it is full.
+    pub fn take(&self, kind: u32, process: u32, pid: u32, len: u64) -> Option<u64> {
+        let index = self.chunks.fetch_add(1, Ordering::Relaxed) as usize;
+        if index >= MOST_CHUNKS {
+            return None;
+        }
+        let offset = self.next.fetch_add(len, Ordering::Relaxed);
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return None;
+        }
+        let chunk = (&raw const self.directory[index]).cast_mut();
+        // SAFETY: the entry is ours by the increment above; others look at it when the kind is set.
+        #[allow(unsafe_code)]
+        unsafe {
+            (*chunk).process = process;
+            (*chunk).offset = offset;
+            (*chunk).len = len;
+            (*chunk).pid = pid;
+            (*chunk).kind.store(kind, Ordering::Release);
+        }
+        Some(offset)
+    }
+}
+
+/// How long a process's log can get.
+pub const LOG_LEN: u64 = 1 << 30;
+/// How much memory for counters a thread has.
+pub const COUNTERS_LEN: u64 = 64 << 20;
+
+/// The head of a record in a log; what follows depends on the kind. Records are multiples of eight bytes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Record {
+    /// [`MAPPING`], [`UNIT`] or [`TARGET`].
+    pub kind: u32,
+    /// The length with this head.
+    pub len: u32,
+}
+
+/// A [`Mapping`], followed by the path.
+pub const MAPPING: u32 = 1;
+/// A [`Unit`], followed by its [`Piece`]s and [`Exit`]s.
+pub const UNIT: u32 = 2;
+/// A [`Target`].
+pub const TARGET: u32 = 3;
+
+/// This process was forked off: all of another log up to some length holds for it too. Two words: where that log
+/// lies, and the length.
+pub const PARENT: u32 = 4;
+
+/// Executable memory of a process.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Mapping {
+    /// Its number, in the process.
+    pub number: u32,
+    /// The length of the path, which follows.
+    pub path_len: u32,
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// What the start is in the file.
+    pub offset: u64,
+    /// The file's number, 0 if there is none.
+    pub inode: u64,
+}
+
+/// Code that was translated in one go: entered at one place, left at several.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Unit {
+    /// The mapping it lies in.
+    pub mapping: u32,
+    /// The counter of its entries, or [`NO_COUNTER`].
+    pub entries: u32,
+    /// How many pieces it has.
+    pub pieces: u32,
+    /// How many exits it has.
+    pub exits: u32,
+}
+
+/// Instructions one behind the other. Control goes from each piece to the next unless it takes an exit.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The first instruction.
+    pub start: u64,
+    /// Behind the last.
+    pub end: u64,
+}
+
+/// A way out of a unit.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// The piece it leaves.
+    pub piece: u32,
+    /// The counter of how often it is taken; [`NO_COUNTER`] for the last, which the others tell.
+    pub counter: u32,
+    /// Where it leads, as far as that is known: 0 if it is computed.
+    pub to: u64,
+    /// One of the kinds below.
+    pub kind: u32,
+    /// Fill.
+    pub unused: u32,
+}
+
+/// A jump, a branch, or simply the next instruction.
+pub const JUMP: u32 = 0;
+/// A call.
+pub const CALL: u32 = 1;
+/// A computed jump.
+pub const INDIRECT_JUMP: u32 = 2;
+/// A computed call.
+pub const INDIRECT_CALL: u32 = 3;
+/// A return.
+pub const RETURN: u32 = 4;
+/// A call of the kernel.
+pub const KERNEL: u32 = 5;
+/// Nowhere: an instruction that cannot be executed.
+pub const NOWHERE: u32 = 6;
+
+/// There is no counter.
+pub const NO_COUNTER: u32 = u32::MAX;
+
+/// Where a computed jump or call went.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// The jump or call.
+    pub site: u64,
+    /// Where it went.
+    pub to: u64,
+    /// How often.
+    pub counter: u32,
+    /// The mapping the site lies in.
+    pub mapping: u32,
+}
+
+/// How the engine is started in a process: lies in the process's memory, filled in from outside.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Boot {
+    /// Where the arena is mapped.
+    pub arena: u64,
+    /// Where the engine's own memory begins and ends: its code, data and first stack.
+    pub engine: u64,
+    /// Its end.
+    pub engine_end: u64,
+    /// The general registers, by their hardware number.
+    pub registers: [u64; 16],
+    /// The program counter.
+    pub rip: u64,
+    /// The flags.
+    pub rflags: u64,
+}

@@ -1,0 +1,42 @@
+//! The first thing the engine does in a process.
+
+use crate::entry;
+use crate::process::{PROCESS, Process};
+use crate::threads;
+use core::arch::naked_asm;
+use relive_abi::engine::{Arena, Boot};
+use relive_abi::kernel;
+
+/// Where the engine is entered in a new program, on a stack of its own.
+///
+/// # Safety
+/// `rdi` points to what it is given.
+#[unsafe(naked)]
+pub unsafe extern "C" fn start(boot: &Boot) -> ! {
+    naked_asm!("xor ebp, ebp", "call {begin}", "jmp {leave}", begin = sym begin, leave = sym entry::leave)
+}
+
+/// Sets everything up for the program's first instruction.
+unsafe extern "C" fn begin(boot: &Boot) {
+    // SAFETY: mapped by whoever filled this in, for as long as the process lives.
+    let arena = unsafe { &*(boot.arena as *const Arena) };
+    let mut guard = PROCESS.take();
+    let Some(mut process) = Process::new(arena) else { die(b"relive: no room left to write down what runs\n") };
+    process.maps.hide(boot.engine, boot.engine_end);
+    let Ok(thread) = threads::allocate(arena, process.number) else { die(b"relive: no memory for counters\n") };
+    thread.tid = kernel::gettid();
+    thread.context.registers = boot.registers;
+    thread.context.rflags = boot.rflags;
+    // SAFETY: nothing has used it yet.
+    if unsafe { kernel::set_gs_base(thread.this) }.is_err() {
+        die(b"relive: the kernel does not let this program use gs\n");
+    }
+    thread.resume = process.go_on(boot.rip, None);
+    *guard = Some(process);
+}
+
+/// Ends the process, as nothing can be done.
+pub fn die(message: &[u8]) -> ! {
+    let _ = kernel::write(2, message);
+    kernel::exit(125)
+}

@@ -1,0 +1,319 @@
+//! Translated code and the ways through it.
+//!
+//! An exit leads to the engine until its target is translated, then straight there. What a unit is made from can
+//! change or go away; then every way to it leads to the engine again. The code itself stays, as a thread may be in
+//! it.
+
+use crate::log::{self, Log};
+use crate::maps::Maps;
+use crate::region::Regions;
+use crate::sites::{Lesson, Sites};
+use crate::translate::emit::{Buffer, near, reaches};
+use crate::translate::{self, Exit, Mark, Request, Unit, landing};
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use relive_abi::engine as abi;
+use relive_code::isa::EffectsReader;
+
+/// What is known of a translated unit.
+pub struct Entry {
+    /// Where its code begins in the program.
+    pub pc: u64,
+    /// Where it is entered.
+    pub body: u64,
+    /// Where computed jumps enter it; 0 if there is no landing yet.
+    landing: u64,
+    /// The program's code in it.
+    pieces: Vec<abi::Piece>,
+    /// Its parts in the cache.
+    hot: (u64, u64),
+    cold: (u64, u64),
+    marks: Vec<Mark>,
+    is_valid: bool,
+}
+
+/// Everything that is translated.
+pub struct Cache {
+    units: Vec<Entry>,
+    by_pc: HashMap<u64, u32>,
+    exits: Vec<Exit>,
+    /// Exits by where they lead.
+    ways: HashMap<u64, Vec<u32>>,
+    sites: Sites,
+    regions: Regions,
+    effects: EffectsReader,
+    counters: u32,
+    count: bool,
+    /// What happened, for whoever is curious.
+    pub statistics: Statistics,
+}
+
+/// What happened.
+#[derive(Default, Clone, Copy)]
+pub struct Statistics {
+    /// Units translated.
+    pub units: u64,
+    /// Exits that were given a way.
+    pub links: u64,
+    /// Times the engine was entered.
+    pub entries: u64,
+    /// Returns it had to look up.
+    pub returns: u64,
+    /// Computed jumps and calls it had to look up.
+    pub targets: u64,
+    /// Units that were given up.
+    pub invalid: u64,
+}
+
+/// Counters at most.
+const MOST_COUNTERS: u32 = (abi::COUNTERS_LEN / 8) as u32;
+
+impl Cache {
+    /// Nothing yet.
+    pub fn new(count: bool) -> Self {
+        Self {
+            units: Vec::new(),
+            by_pc: HashMap::new(),
+            exits: Vec::new(),
+            ways: HashMap::new(),
+            sites: Sites::new(),
+            regions: Regions::new(),
+            effects: EffectsReader::new(),
+            counters: 0,
+            count,
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// The exit of a number.
+    pub fn exit(&self, number: u32) -> Exit {
+        self.exits[number as usize]
+    }
+
+    /// Where to go on in the cache for a place of the program, by an exit if there is one. `None` if no code is
+    /// there.
+    pub fn enter(&mut self, pc: u64, by: Option<u32>, maps: &mut Maps, log: &mut Log) -> Option<u64> {
+        let unit = self.find_or_translate(pc, false, maps, log)?;
+        let body = self.units[unit as usize].body;
+        if let Some(exit) = by {
+            self.link(exit, body);
+        }
+        Some(body)
+    }
+
+    /// Where a return to `pc` lands.
+    pub fn enter_by_return(&mut self, pc: u64, maps: &mut Maps, log: &mut Log) -> Option<Landing> {
+        self.statistics.returns += 1;
+        let unit = self.find_or_translate(pc, true, maps, log)? as usize;
+        let (landing, body) = (self.units[unit].landing, self.units[unit].body);
+        let landing = if landing == 0 { self.add_landing(pc, maps)? } else { landing };
+        self.units[unit].landing = landing;
+        Some(Landing { at: landing, body })
+    }
+
+    /// Where a computed jump or call goes on.
+    pub fn enter_by_site(&mut self, exit: u32, to: u64, maps: &mut Maps, log: &mut Log) -> Option<u64> {
+        self.statistics.targets += 1;
+        let body = self.enter(to, None, maps, log)?;
+        if let Some(way) = self.sites.way(exit, to) {
+            return Some(way);
+        }
+        let site = self.exits[exit as usize];
+        let counter = if self.count { self.take_counter() } else { None };
+        if let (Some(counter), Some(mapping)) = (counter, maps.find(site.from)) {
+            let target = abi::Target { site: site.from, to, counter, mapping: mapping.number };
+            log.write(abi::TARGET, &[log::bytes(&target)]);
+        }
+        let (region, _) = self.regions.near(site.from)?;
+        let first = self.exits.len() as u32;
+        let mut code = Buffer::new(region.hot);
+        let lesson = Lesson { exit, site: &site, to, counter, first };
+        let new = self.sites.add(&lesson, &mut code, maps, &mut self.effects);
+        region.hot = put(&code).next_multiple_of(16);
+        for exit in new.exits {
+            self.add_exit(exit);
+        }
+        self.sites.publish(exit);
+        patch(site.field, new.tail);
+        Some(self.sites.way(exit, to).unwrap_or(body))
+    }
+
+    fn take_counter(&mut self) -> Option<u32> {
+        (self.counters < MOST_COUNTERS).then(|| {
+            self.counters += 1;
+            self.counters - 1
+        })
+    }
+
+    fn find_or_translate(&mut self, pc: u64, landing: bool, maps: &mut Maps, log: &mut Log) -> Option<u32> {
+        if let Some(&unit) = self.by_pc.get(&pc) {
+            return Some(unit);
+        }
+        let mapping = maps.find_now(pc, log)?;
+        let (region, is_new) = self.regions.near(pc)?;
+        if is_new {
+            maps.hide(region.start(), region.end());
+        }
+        // Nearly full: the last units are not counted.
+        let counter = (self.count && self.counters + 64 < MOST_COUNTERS).then_some(self.counters);
+        let first_exit = self.exits.len() as u32;
+        let request = Request { source: maps, pc, hot: region.hot, cold: region.cold, first_exit, counter, landing };
+        let unit = translate::translate(&request, &mut self.effects);
+        region.hot = put(&unit.hot).next_multiple_of(16);
+        region.cold = put(&unit.cold).next_multiple_of(8);
+        self.counters += unit.counters;
+        write_down(log, mapping.number, counter, &unit);
+        self.statistics.units += 1;
+        Some(self.add(pc, unit))
+    }
+
+    fn add(&mut self, pc: u64, unit: Unit) -> u32 {
+        let number = self.units.len() as u32;
+        self.units.push(Entry {
+            pc,
+            body: unit.body,
+            landing: unit.landing.unwrap_or(0),
+            pieces: unit.pieces,
+            hot: (unit.hot.at, unit.hot.here()),
+            cold: (unit.cold.at, unit.cold.here()),
+            marks: unit.marks,
+            is_valid: true,
+        });
+        self.by_pc.insert(pc, number);
+        for exit in unit.exits {
+            self.add_exit(exit);
+        }
+        // Those that have been waiting for it.
+        for exit in self.ways.get(&pc).cloned().unwrap_or_default() {
+            self.link(exit, unit.body);
+        }
+        number
+    }
+
+    fn add_exit(&mut self, exit: Exit) {
+        let number = self.exits.len() as u32;
+        self.exits.push(exit);
+        if exit.field == 0 || exit.to == 0 {
+            return;
+        }
+        self.ways.entry(exit.to).or_default().push(number);
+        if let Some(&unit) = self.by_pc.get(&exit.to) {
+            self.link(number, self.units[unit as usize].body);
+        }
+    }
+
+    fn link(&mut self, exit: u32, body: u64) {
+        let exit = self.exits[exit as usize];
+        if exit.field == 0 {
+            return;
+        }
+        let to = if reaches(exit.field, body) { Some(body) } else { self.bridge(exit.field, body) };
+        if let Some(to) = to {
+            patch(exit.field, to);
+            self.statistics.links += 1;
+        }
+    }
+
+    /// A jump to somewhere far away.
+    fn bridge(&mut self, from: u64, to: u64) -> Option<u64> {
+        let (region, _) = self.regions.near(from)?;
+        let mut code = Buffer::new(region.cold);
+        code.raw(&[0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
+        code.raw(&to.to_le_bytes());
+        region.cold = put(&code).next_multiple_of(8);
+        Some(code.at)
+    }
+
+    /// A landing apart from its unit.
+    fn add_landing(&mut self, pc: u64, maps: &mut Maps) -> Option<u64> {
+        let (region, is_new) = self.regions.near(pc)?;
+        if is_new {
+            maps.hide(region.start(), region.end());
+        }
+        let mut code = Buffer::new(region.hot);
+        let number = self.exits.len() as u32;
+        let at = code.here();
+        landing(&mut code, pc);
+        let exit = translate::way(&mut code, number, pc, pc);
+        region.hot = put(&code).next_multiple_of(16);
+        self.add_exit(exit);
+        Some(at)
+    }
+
+    /// Gives up what was made from a range of the program's memory. Whether there was any.
+    pub fn invalidate(&mut self, start: u64, end: u64) -> bool {
+        let mut any = false;
+        for unit in &mut self.units {
+            if !unit.is_valid || !unit.pieces.iter().any(|p| p.start < end && start < p.end) {
+                continue;
+            }
+            any = true;
+            unit.is_valid = false;
+            self.statistics.invalid += 1;
+            self.by_pc.remove(&unit.pc);
+            if unit.landing != 0 {
+                translate::close_landing(unit.landing);
+            }
+            for &exit in self.ways.get(&unit.pc).into_iter().flatten() {
+                let exit = self.exits[exit as usize];
+                patch(exit.field, exit.stub);
+            }
+        }
+        any
+    }
+
+    /// What place of the program a place in the cache is.
+    pub fn place(&self, at: u64) -> Option<Mark> {
+        let in_unit = |u: &&Entry| (u.hot.0..u.hot.1).contains(&at) || (u.cold.0..u.cold.1).contains(&at);
+        let unit = self.units.iter().find(in_unit)?;
+        let part = if (unit.hot.0..unit.hot.1).contains(&at) { unit.hot } else { unit.cold };
+        unit.marks.iter().filter(|m| (part.0..part.1).contains(&m.at) && m.at <= at).max_by_key(|m| m.at).copied()
+    }
+
+    /// Whether an address is in translated code.
+    pub fn contains(&self, at: u64) -> bool {
+        self.regions.contains(at)
+    }
+
+    /// How much code there is.
+    pub fn size(&self) -> u64 {
+        self.regions.used()
+    }
+}
+
+/// Where a return arrives.
+pub struct Landing {
+    /// For the table.
+    pub at: u64,
+    /// For this time.
+    pub body: u64,
+}
+
+/// Copies code to its place and says where it ends.
+fn put(code: &Buffer) -> u64 {
+    // SAFETY: the place was reserved by a region and is not used yet.
+    unsafe { core::ptr::copy_nonoverlapping(code.bytes.as_ptr(), code.at as *mut u8, code.bytes.len()) };
+    code.here()
+}
+
+/// Changes where a jump leads, while others may execute it.
+pub fn patch(field: u64, to: u64) {
+    let distance = near(field + 4, to);
+    // SAFETY: the field belongs to a jump in the cache and lies within one block of memory, so that whoever
+    // executes it sees the old distance or the new one.
+    unsafe {
+        core::arch::asm!("mov dword ptr [{field}], {distance:e}", field = in(reg) field, distance = in(reg) distance,
+            options(nostack, preserves_flags));
+    }
+}
+
+fn write_down(log: &mut Log, mapping: u32, counter: Option<u32>, unit: &Unit) {
+    let head = abi::Unit {
+        mapping,
+        entries: counter.unwrap_or(abi::NO_COUNTER),
+        pieces: unit.pieces.len() as u32,
+        exits: unit.exits.len() as u32,
+    };
+    let exits: Vec<abi::Exit> = unit.exits.iter().map(Exit::record).collect();
+    log.write(abi::UNIT, &[log::bytes(&head), log::all_bytes(&unit.pieces), log::all_bytes(&exits)]);
+}

@@ -1,0 +1,67 @@
+//! What to do when code in the cache does not know the way.
+
+use crate::kernel_calls;
+use crate::process::{PROCESS, Process};
+use crate::thread::{RETURNS, Thread};
+use relive_abi::engine as abi;
+
+/// The exit of all returns that find nothing in the table.
+pub const RETURN_EXIT: u32 = u32::MAX;
+
+/// Finds out why the engine was entered, does what is needed and says where in the cache to go on.
+///
+/// # Safety
+/// Called by [`crate::entry::enter`] only.
+pub unsafe extern "C" fn dispatch(thread: &mut Thread) -> u64 {
+    let mut guard = PROCESS.take();
+    let process = guard.as_mut().expect("set up before the first thread runs");
+    process.cache.statistics.entries += 1;
+    if thread.exit == RETURN_EXIT {
+        return process.returned(thread);
+    }
+    let number = thread.exit;
+    let exit = process.cache.exit(number);
+    match exit.kind {
+        abi::INDIRECT_CALL | abi::INDIRECT_JUMP => {
+            let to = thread.target;
+            let Process { cache, maps, log, .. } = process;
+            match cache.enter_by_site(number, to, maps, log) {
+                Some(at) => at,
+                None => outside(to),
+            }
+        }
+        abi::KERNEL => {
+            thread.context.pc = exit.to;
+            drop(guard);
+            kernel_calls::handle(thread);
+            let mut guard = PROCESS.take();
+            guard.as_mut().expect("as before").go_on(thread.context.pc, None)
+        }
+        _ => process.go_on(exit.to, Some(number)),
+    }
+}
+
+impl Process {
+    /// Where in the cache a place of the program is, by an exit if there is one.
+    pub fn go_on(&mut self, pc: u64, by: Option<u32>) -> u64 {
+        let Self { cache, maps, log, .. } = self;
+        cache.enter(pc, by, maps, log).unwrap_or_else(|| outside(pc))
+    }
+
+    fn returned(&mut self, thread: &mut Thread) -> u64 {
+        let to = thread.target;
+        let Self { cache, maps, log, .. } = self;
+        match cache.enter_by_return(to, maps, log) {
+            None => outside(to),
+            Some(landing) => {
+                thread.returns[to as usize % RETURNS] = landing.at;
+                landing.body
+            }
+        }
+    }
+}
+
+/// The program goes where there is no code: let the processor find out.
+fn outside(pc: u64) -> u64 {
+    pc
+}

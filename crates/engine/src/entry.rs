@@ -1,0 +1,178 @@
+//! The ways between the cache and the engine, in assembly.
+
+use crate::thread::{Context, Thread};
+use core::arch::naked_asm;
+use core::mem::offset_of;
+
+macro_rules! thread {
+    ($field:ident) => {
+        offset_of!(Thread, $field)
+    };
+}
+
+const REGISTERS: usize = offset_of!(Thread, context) + offset_of!(Context, registers);
+const FLAGS: usize = offset_of!(Thread, context) + offset_of!(Context, rflags);
+const VECTORS: usize = offset_of!(Thread, context) + offset_of!(Context, vectors);
+
+/// Into the engine: saves the program's state, asks [`crate::dispatch::dispatch`] where to go on, and goes there.
+/// All registers are the program's, `exit` says why it comes.
+///
+/// # Safety
+/// Jumped to by code in the cache only.
+#[unsafe(naked)]
+pub unsafe extern "C" fn enter() {
+    naked_asm!(
+        "mov gs:[{r} + 8*4], rsp",
+        "mov rsp, gs:[{stack}]",
+        "mov dword ptr gs:[{inside}], 1",
+        "pushfq",
+        "pop qword ptr gs:[{flags}]",
+        "cld",
+        "mov gs:[{r} + 8*0], rax",
+        "mov gs:[{r} + 8*1], rcx",
+        "mov gs:[{r} + 8*2], rdx",
+        "mov gs:[{r} + 8*3], rbx",
+        "mov gs:[{r} + 8*5], rbp",
+        "mov gs:[{r} + 8*6], rsi",
+        "mov gs:[{r} + 8*7], rdi",
+        "mov gs:[{r} + 8*8], r8",
+        "mov gs:[{r} + 8*9], r9",
+        "mov gs:[{r} + 8*10], r10",
+        "mov gs:[{r} + 8*11], r11",
+        "mov gs:[{r} + 8*12], r12",
+        "mov gs:[{r} + 8*13], r13",
+        "mov gs:[{r} + 8*14], r14",
+        "mov gs:[{r} + 8*15], r15",
+        "mov rdi, gs:[{this}]",
+        "lea rbx, [rdi + {v}]",
+        "movaps [rbx + 16*0], xmm0",
+        "movaps [rbx + 16*1], xmm1",
+        "movaps [rbx + 16*2], xmm2",
+        "movaps [rbx + 16*3], xmm3",
+        "movaps [rbx + 16*4], xmm4",
+        "movaps [rbx + 16*5], xmm5",
+        "movaps [rbx + 16*6], xmm6",
+        "movaps [rbx + 16*7], xmm7",
+        "movaps [rbx + 16*8], xmm8",
+        "movaps [rbx + 16*9], xmm9",
+        "movaps [rbx + 16*10], xmm10",
+        "movaps [rbx + 16*11], xmm11",
+        "movaps [rbx + 16*12], xmm12",
+        "movaps [rbx + 16*13], xmm13",
+        "movaps [rbx + 16*14], xmm14",
+        "movaps [rbx + 16*15], xmm15",
+        "call {dispatch}",
+        "mov gs:[{resume}], rax",
+        "jmp {leave}",
+        r = const REGISTERS,
+        flags = const FLAGS,
+        v = const VECTORS,
+        stack = const thread!(stack),
+        inside = const thread!(inside),
+        this = const thread!(this),
+        resume = const thread!(resume),
+        dispatch = sym crate::dispatch::dispatch,
+        leave = sym leave,
+    )
+}
+
+/// Back into the cache, to `resume`.
+///
+/// # Safety
+/// `gs` points to a thread with a state to restore.
+#[unsafe(naked)]
+pub unsafe extern "C" fn leave() {
+    naked_asm!(
+        "mov rdi, gs:[{this}]",
+        "lea rbx, [rdi + {v}]",
+        "movaps xmm0, [rbx + 16*0]",
+        "movaps xmm1, [rbx + 16*1]",
+        "movaps xmm2, [rbx + 16*2]",
+        "movaps xmm3, [rbx + 16*3]",
+        "movaps xmm4, [rbx + 16*4]",
+        "movaps xmm5, [rbx + 16*5]",
+        "movaps xmm6, [rbx + 16*6]",
+        "movaps xmm7, [rbx + 16*7]",
+        "movaps xmm8, [rbx + 16*8]",
+        "movaps xmm9, [rbx + 16*9]",
+        "movaps xmm10, [rbx + 16*10]",
+        "movaps xmm11, [rbx + 16*11]",
+        "movaps xmm12, [rbx + 16*12]",
+        "movaps xmm13, [rbx + 16*13]",
+        "movaps xmm14, [rbx + 16*14]",
+        "movaps xmm15, [rbx + 16*15]",
+        "mov rax, gs:[{r} + 8*0]",
+        "mov rcx, gs:[{r} + 8*1]",
+        "mov rdx, gs:[{r} + 8*2]",
+        "mov rbx, gs:[{r} + 8*3]",
+        "mov rbp, gs:[{r} + 8*5]",
+        "mov rsi, gs:[{r} + 8*6]",
+        "mov rdi, gs:[{r} + 8*7]",
+        "mov r8, gs:[{r} + 8*8]",
+        "mov r9, gs:[{r} + 8*9]",
+        "mov r10, gs:[{r} + 8*10]",
+        "mov r11, gs:[{r} + 8*11]",
+        "mov r12, gs:[{r} + 8*12]",
+        "mov r13, gs:[{r} + 8*13]",
+        "mov r14, gs:[{r} + 8*14]",
+        "mov r15, gs:[{r} + 8*15]",
+        "push qword ptr gs:[{flags}]",
+        "popfq",
+        "mov rsp, gs:[{r} + 8*4]",
+        "mov dword ptr gs:[{inside}], 0",
+        "jmp gs:[{resume}]",
+        r = const REGISTERS,
+        flags = const FLAGS,
+        v = const VECTORS,
+        inside = const thread!(inside),
+        this = const thread!(this),
+        resume = const thread!(resume),
+    )
+}
+
+/// Into the engine with a target in `rcx`, the program's own being spilled.
+///
+/// # Safety
+/// Jumped to by code in the cache only.
+#[unsafe(naked)]
+pub unsafe extern "C" fn enter_indirect() {
+    naked_asm!(
+        "mov gs:[{target}], rcx",
+        "mov rcx, gs:[{rcx}]",
+        "jmp {enter}",
+        target = const thread!(target),
+        rcx = const thread!(rcx),
+        enter = sym enter,
+    )
+}
+
+/// A return whose place in the table is empty: both registers are spilled.
+///
+/// # Safety
+/// Jumped to by code in the cache only.
+#[unsafe(naked)]
+pub unsafe extern "C" fn unknown_return() {
+    naked_asm!(
+        "mov rax, gs:[{rax}]",
+        "mov dword ptr gs:[{exit}], {none}",
+        "jmp {indirect}",
+        rax = const thread!(rax),
+        exit = const thread!(exit),
+        none = const crate::dispatch::RETURN_EXIT,
+        indirect = sym enter_indirect,
+    )
+}
+
+/// From a landing that found another target than its own: `rcx` holds the difference to `rax`.
+///
+/// # Safety
+/// Jumped to by code in the cache only.
+#[unsafe(naked)]
+pub unsafe extern "C" fn wrong_landing() {
+    naked_asm!(
+        "not rcx",
+        "lea rcx, [rcx + rax + 1]",
+        "jmp {unknown}",
+        unknown = sym unknown_return,
+    )
+}

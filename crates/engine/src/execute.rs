@@ -1,0 +1,86 @@
+//! The process becomes another program, and the engine follows it there: whoever runs it puts the engine into the
+//! new program before its first instruction.
+
+use crate::kernel_calls::{arguments, number};
+use crate::process::PROCESS;
+use crate::thread::Thread;
+use crate::thread::register::RAX;
+use core::sync::atomic::{AtomicU32, Ordering};
+use relive_abi::engine::{
+    Arena, DID_NOT_EXECUTE, FOLLOWED, FREE, MAILBOXES, Mailbox, NOT_FOLLOWED, TAKEN, WILL_EXECUTE,
+};
+use relive_abi::kernel::{self, Errno};
+
+/// Executes another program; comes back if that fails.
+pub fn execute(thread: &mut Thread) -> Result<usize, Errno> {
+    let call = arguments(thread);
+    let nr = thread.context.registers[RAX];
+    // A shell looks for a program by trying: no need to ask for each of its guesses.
+    let exists = nr == number::EXECVEAT || is_executable(call[0]);
+    let arena = PROCESS.take().as_ref().map(|p| p.arena);
+    let mailbox = match arena {
+        Some(arena) if exists => ask(arena),
+        _ => None,
+    };
+    // SAFETY: replaces this program, or does nothing.
+    let result = unsafe { kernel::call6(nr as usize, call) };
+    if let (Some(arena), Some(mailbox)) = (arena, mailbox) {
+        mailbox.state.store(DID_NOT_EXECUTE, Ordering::Release);
+        ring(arena);
+        wait_while(&mailbox.state, DID_NOT_EXECUTE);
+    }
+    result
+}
+
+fn is_executable(path: usize) -> bool {
+    const FACCESSAT: usize = 269;
+    const AT_FDCWD: isize = -100;
+    // SAFETY: only reads the path.
+    unsafe { kernel::call6(FACCESSAT, [AT_FDCWD as usize, path, 1, 0, 0, 0]) }.is_ok()
+}
+
+fn ask(arena: &'static Arena) -> Option<&'static Mailbox> {
+    // With as many processes as mailboxes about to execute something, the next waits a little.
+    let mailbox = loop {
+        let free = |m: &&Mailbox| m.state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if let Some(mailbox) = arena.mailboxes[..MAILBOXES].iter().find(free) {
+            break mailbox;
+        }
+        core::hint::spin_loop();
+    };
+    mailbox.tid.store(kernel::gettid(), Ordering::Relaxed);
+    mailbox.state.store(WILL_EXECUTE, Ordering::Release);
+    ring(arena);
+    wait_while(&mailbox.state, WILL_EXECUTE);
+    match mailbox.state.load(Ordering::Acquire) {
+        FOLLOWED => Some(mailbox),
+        NOT_FOLLOWED => {
+            mailbox.state.store(FREE, Ordering::Release);
+            None
+        }
+        _ => None,
+    }
+}
+
+fn ring(arena: &Arena) {
+    arena.doorbell.fetch_add(1, Ordering::Release);
+    wake(&arena.doorbell);
+}
+
+const FUTEX: usize = 202;
+
+/// Wakes all that sleep, in whatever process.
+fn wake(word: &AtomicU32) {
+    const WAKE: usize = 1;
+    // SAFETY: no memory is concerned.
+    let _ = unsafe { kernel::call6(FUTEX, [word.as_ptr() as usize, WAKE, i32::MAX as usize, 0, 0, 0]) };
+}
+
+/// Sleeps while the word has this value, whoever changes it.
+fn wait_while(word: &AtomicU32, value: u32) {
+    const WAIT: usize = 0;
+    while word.load(Ordering::Acquire) == value {
+        // SAFETY: the kernel only reads the word.
+        let _ = unsafe { kernel::call6(FUTEX, [word.as_ptr() as usize, WAIT, value as usize, 0, 0, 0]) };
+    }
+}

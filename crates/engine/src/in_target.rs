@@ -1,0 +1,25 @@
+//! The root of what is put into other programs. See `relive-launch`.
+
+#![no_std]
+#![no_main]
+#![allow(unsafe_code)]
+
+use core::arch::global_asm;
+use relive_engine::{boot, heap::Heap};
+
+#[global_allocator]
+static HEAP: Heap = Heap::new();
+
+relive_abi::memory_functions!();
+
+global_asm!(
+    ".globl relive_engine_start",
+    "relive_engine_start:",
+    "jmp {start}",
+    start = sym boot::start,
+);
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    relive_engine::message::panic(info)
+}

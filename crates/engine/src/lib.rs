@@ -1,0 +1,35 @@
+//! Runs a program out of a code cache, inside its own process, and counts what it does.
+//!
+//! The program is never changed: what is executed are copies of its code that do the same, made piece by piece as
+//! the program gets there (see [`translate`]). The engine has no library under it, as it shares a process with a
+//! program that has its own, and reaches its memory through `gs`.
+//!
+//! * [`boot`]: how it begins
+//! * [`entry`], [`dispatch`]: between the cache and the engine
+//! * [`translate`], [`cache`], [`sites`], [`region`]: code
+//! * [`kernel_calls`], [`threads`], [`execute`]: what the program asks of the kernel
+//! * [`maps`], [`log`]: what lies where, for the engine and for whoever reads the counters
+
+#![cfg_attr(not(test), no_std)]
+#![allow(unsafe_code)]
+#![warn(clippy::undocumented_unsafe_blocks)]
+
+extern crate alloc;
+
+pub mod boot;
+pub mod cache;
+pub mod dispatch;
+pub mod entry;
+pub mod execute;
+pub mod heap;
+pub mod kernel_calls;
+pub mod lock;
+pub mod log;
+pub mod maps;
+pub mod message;
+pub mod process;
+pub mod region;
+pub mod sites;
+pub mod thread;
+pub mod threads;
+pub mod translate;

@@ -1,0 +1,86 @@
+//! What the engine writes down for whoever reads the counters: what code lies where, and what each counter counts.
+
+use relive_abi::engine::{self as abi, Arena, Record};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// A process's log, in the arena.
+pub struct Log {
+    /// Where it lies; the first word is its length.
+    at: u64,
+}
+
+/// Anything that may be written down: plain words without holes.
+///
+/// # Safety
+/// Every byte of the value is initialised.
+pub unsafe trait Plain: Copy {}
+// SAFETY: `repr(C)` without holes, all four.
+unsafe impl Plain for abi::Mapping {}
+// SAFETY: as above.
+unsafe impl Plain for abi::Unit {}
+// SAFETY: as above.
+unsafe impl Plain for abi::Piece {}
+// SAFETY: as above.
+unsafe impl Plain for abi::Exit {}
+// SAFETY: as above.
+unsafe impl Plain for abi::Target {}
+// SAFETY: as above.
+unsafe impl Plain for Record {}
+
+impl Log {
+    /// Nowhere yet.
+    pub const NONE: Self = Self { at: 0 };
+
+    /// A new one for this process.
+    pub fn new(arena: &Arena, process: u32, pid: u32) -> Option<Self> {
+        let offset = arena.take(abi::LOG, process, pid, abi::LOG_LEN)?;
+        Some(Self { at: &raw const *arena as u64 + offset })
+    }
+
+    /// Where it lies in the arena.
+    pub fn offset(&self, arena: &Arena) -> u64 {
+        self.at.wrapping_sub(&raw const *arena as u64)
+    }
+
+    /// How much is in it.
+    pub fn len(&self) -> u64 {
+        // SAFETY: the log begins with its length.
+        if self.at == 0 { 0 } else { unsafe { *(self.at as *const u64) } }
+    }
+
+    /// Writes a record in several parts. What finds no room any more is lost, and the reader sees that.
+    pub fn write(&mut self, kind: u32, parts: &[&[u8]]) {
+        if self.at == 0 {
+            return;
+        }
+        // SAFETY: the log begins with its length, and belongs to this process.
+        let len = unsafe { &*(self.at as *const AtomicU64) };
+        let start = len.load(Ordering::Relaxed);
+        let size = parts.iter().map(|part| part.len()).sum::<usize>() + size_of::<Record>();
+        let size = size.next_multiple_of(8) as u64;
+        if start + size + 8 > abi::LOG_LEN {
+            return;
+        }
+        let mut to = self.at + 8 + start;
+        let head = Record { kind, len: size as u32 };
+        for part in core::iter::once(&bytes(&head)).chain(parts) {
+            // SAFETY: inside the log, by the check above.
+            unsafe { core::ptr::copy_nonoverlapping(part.as_ptr(), to as *mut u8, part.len()) };
+            to += part.len() as u64;
+        }
+        // Complete when it is seen.
+        len.store(start + size, Ordering::Release);
+    }
+}
+
+/// A value as bytes.
+pub fn bytes<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: plain values are all bytes.
+    unsafe { core::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>()) }
+}
+
+/// Values as bytes.
+pub fn all_bytes<T: Plain>(values: &[T]) -> &[u8] {
+    // SAFETY: plain values are all bytes.
+    unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}

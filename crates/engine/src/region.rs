@@ -1,0 +1,99 @@
+//! Memory for translated code: near the code it is made from, so that what is relative to an instruction stays in
+//! reach.
+
+use crate::translate::emit::reaches;
+use alloc::vec::Vec;
+use relive_abi::kernel::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE};
+
+const PROT_ALL: u32 = 7;
+/// How much is reserved at once.
+const LEN: u64 = 128 << 20;
+/// The share of it for what is rarely executed lies behind this.
+const HOT: u64 = 80 << 20;
+/// Distances from the code at which to look for room.
+const STEP: u64 = 64 << 20;
+
+/// Where code can go.
+pub struct Region {
+    start: u64,
+    /// The next free byte of either part.
+    pub hot: u64,
+    /// The same for what is rarely executed.
+    pub cold: u64,
+}
+
+impl Region {
+    /// Its end.
+    pub fn end(&self) -> u64 {
+        self.start + LEN
+    }
+
+    /// Its beginning.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    fn is_near(&self, pc: u64) -> bool {
+        reaches(self.start, pc) && reaches(self.end(), pc)
+    }
+
+    /// Whether there is room for another unit.
+    pub fn has_room(&self) -> bool {
+        self.hot + (64 << 10) < self.start + HOT && self.cold + (64 << 10) < self.end()
+    }
+}
+
+/// All of them.
+pub struct Regions {
+    all: Vec<Region>,
+}
+
+impl Regions {
+    /// None.
+    pub const fn new() -> Self {
+        Self { all: Vec::new() }
+    }
+
+    /// One with room that is near an address. `None` if there is no memory; the second says whether it is new.
+    pub fn near(&mut self, pc: u64) -> Option<(&mut Region, bool)> {
+        let found = self.all.iter().position(|r| r.is_near(pc) && r.has_room());
+        let is_new = found.is_none();
+        let index = match found {
+            Some(index) => index,
+            None => {
+                self.all.push(reserve(pc)?);
+                self.all.len() - 1
+            }
+        };
+        Some((&mut self.all[index], is_new))
+    }
+
+    /// Whether an address is in translated code.
+    pub fn contains(&self, at: u64) -> bool {
+        self.all.iter().any(|r| (r.start..r.end()).contains(&at))
+    }
+
+    /// How many bytes are in use.
+    pub fn used(&self) -> u64 {
+        self.all.iter().map(|r| r.hot - r.start + (r.cold - r.start - HOT)).sum()
+    }
+}
+
+/// Below the code if possible: heaps grow upwards from the program.
+fn reserve(pc: u64) -> Option<Region> {
+    let pc = pc & !(STEP - 1);
+    let below = (4..28).filter_map(|n| pc.checked_sub(n * STEP));
+    let above = (4..24).map(|n| pc + n * STEP);
+    below.chain(above).filter(|&at| at >= STEP).find_map(|at| {
+        let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+        // SAFETY: replaces nothing.
+        let start = unsafe { kernel::mmap(at, LEN, PROT_ALL, flags, -1, 0) }.ok()?;
+        if start != at {
+            // An old kernel takes the address for a hint.
+            // SAFETY: mapped just now.
+            unsafe { kernel::munmap(start, LEN) };
+            return None;
+        }
+        Some(Region { start, hot: start, cold: start + HOT })
+    })
+}

@@ -1,0 +1,231 @@
+//! Threads and processes begin and end.
+
+use crate::entry;
+use crate::kernel_calls::{self, arguments, number};
+use crate::log::Log;
+use crate::process::{PROCESS, Process};
+use crate::thread::register::{R11, RAX, RCX, RSP};
+use crate::thread::{self, KERNEL_CALLS, RETURNS, Thread, offset};
+use core::arch::naked_asm;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+use relive_abi::engine::{self as abi, Arena};
+use relive_abi::kernel::{self, Errno, MAP_ANONYMOUS, MAP_NORESERVE, MAP_PRIVATE, PROT_RW};
+
+const STACK_LEN: u64 = 256 << 10;
+const ENOMEM: Errno = Errno(12);
+const EINVAL: Errno = Errno(22);
+
+/// Memory for a thread: its stack in the engine, then its own words, then counters in the arena.
+pub fn allocate(arena: &Arena, process: u32) -> Result<&'static mut Thread, Errno> {
+    let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    // SAFETY: a new mapping replaces nothing.
+    let at = unsafe { kernel::mmap(0, STACK_LEN + thread::LEN, PROT_RW, flags, -1, 0) }?;
+    let this = at + STACK_LEN;
+    map_counters(arena, process, this)?;
+    // SAFETY: fresh memory of the right size, all zero, which is a valid thread.
+    let thread = unsafe { &mut *(this as *mut Thread) };
+    thread.this = this;
+    thread.stack = this;
+    thread.inside = 1;
+    thread.enter = entry::enter as *const () as u64;
+    thread.enter_indirect = entry::enter_indirect as *const () as u64;
+    thread.wrong_landing = entry::wrong_landing as *const () as u64;
+    kernel_calls::watch(&mut thread.kernel_calls);
+    thread.returns.fill(entry::unknown_return as *const () as u64);
+    Ok(thread)
+}
+
+/// Puts fresh counters behind a thread's words.
+fn map_counters(arena: &Arena, process: u32, thread: u64) -> Result<(), Errno> {
+    let from = &raw const *arena as u64;
+    let chunk = arena.take(abi::COUNTERS, process, kernel::getpid(), abi::COUNTERS_LEN).ok_or(ENOMEM)?;
+    let to = thread + u64::from(offset::COUNTERS);
+    // SAFETY: what is there belongs to the thread and holds nothing, or counters of the parent process.
+    unsafe { kernel::mremap(from + chunk, 0, to, abi::COUNTERS_LEN) }?;
+    Ok(())
+}
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_VFORK: u64 = 0x4000;
+const SIGCHLD: u64 = 17;
+
+/// What is asked of `clone3`, as far as it matters here.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct CloneArguments {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_len: u64,
+    rest: [u64; 4],
+}
+
+/// A new thread or process, by any of the four calls.
+pub fn begin(thread: &mut Thread) -> Result<usize, Errno> {
+    let mut call = [0; 6];
+    call.copy_from_slice(&arguments(thread));
+    let mut number = thread.context.registers[RAX];
+    let mut copy = CloneArguments {
+        flags: 0,
+        pidfd: 0,
+        child_tid: 0,
+        parent_tid: 0,
+        exit_signal: 0,
+        stack: 0,
+        stack_len: 0,
+        rest: [0; 4],
+    };
+    let (flags, stack) = match number {
+        number::FORK => (SIGCHLD, 0),
+        number::VFORK => (CLONE_VM | CLONE_VFORK | SIGCHLD, 0),
+        number::CLONE => (call[0] as u64, call[1] as u64),
+        _ => {
+            let len = call[1].min(size_of::<CloneArguments>());
+            if len < 64 {
+                return Err(EINVAL);
+            }
+            // SAFETY: the program says that it has that many bytes there.
+            unsafe {
+                core::ptr::copy_nonoverlapping(call[0] as *const u8, (&raw mut copy).cast(), len);
+            }
+            (copy.flags, if copy.stack == 0 { 0 } else { copy.stack + copy.stack_len })
+        }
+    };
+    if matches!(number, number::FORK | number::VFORK) {
+        number = number::CLONE;
+        call = [flags as usize, 0, 0, 0, 0, 0];
+    }
+    let shares = flags & CLONE_VM != 0;
+    // A child that shares nothing uses the engine's stack first, and then the one that was asked for.
+    if number == number::CLONE3 {
+        if !shares {
+            (copy.stack, copy.stack_len) = (0, 0);
+        }
+        call[0] = (&raw const copy).expose_provenance();
+    } else if !shares {
+        call[1] = 0;
+    }
+    if shares { share(thread, number, call, stack) } else { fork(thread, number, call, stack) }
+}
+
+/// A process of its own, a copy of this one.
+fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Result<usize, Errno> {
+    // Held over the call, so that the copy is in order.
+    let mut guard = PROCESS.take();
+    let process = guard.as_mut().ok_or(EINVAL)?;
+    // SAFETY: the child returns here too, on a copy of this stack.
+    let child = unsafe { kernel::call6(number as usize, call) }?;
+    if child == 0 {
+        if stack != 0 {
+            thread.context.registers[RSP] = stack;
+        }
+        become_process(process, thread);
+    }
+    Ok(child)
+}
+
+/// In the child of a fork: what it counts is its own from now on.
+fn become_process(process: &mut Process, thread: &mut Thread) {
+    process.number = process.arena.processes.fetch_add(1, Ordering::Relaxed);
+    let log = Log::new(process.arena, process.number, kernel::getpid());
+    let parent = core::mem::replace(&mut process.log, log.unwrap_or(Log::NONE));
+    // Counters go on meaning what they meant in the parent.
+    process.log.write(abi::PARENT, &[&parent.offset(process.arena).to_le_bytes(), &parent.len().to_le_bytes()]);
+    thread.tid = kernel::gettid();
+    process.ended.clear();
+    let _ = map_counters(process.arena, process.number, thread.this);
+}
+
+/// A thread, or a process that uses the same memory for a while.
+fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Result<usize, Errno> {
+    let child = {
+        let mut guard = PROCESS.take();
+        let process = guard.as_mut().ok_or(EINVAL)?;
+        let gone = |t: &&'static mut Thread| !kernel::thread_exists(t.tid);
+        let child = match process.ended.iter().position(|t| gone(&t)) {
+            Some(ended) => process.ended.swap_remove(ended),
+            None => allocate(process.arena, process.number)?,
+        };
+        child.context = thread.context;
+        child.context.registers[RAX] = 0;
+        child.context.registers[RCX] = thread.context.pc;
+        child.context.registers[R11] = thread.context.rflags;
+        if stack != 0 {
+            child.context.registers[RSP] = stack;
+        }
+        child.resume = process.go_on(thread.context.pc, None);
+        child.inside = 1;
+        child
+    };
+    // SAFETY: the child has memory of its own for all that the engine needs.
+    let result = unsafe { clone(number, &call, child.this) };
+    if (-4095..0).contains(&result) {
+        if let Some(process) = PROCESS.take().as_mut() {
+            process.ended.push(child);
+        }
+        return Err(Errno(-result as i32));
+    }
+    Ok(result as usize)
+}
+
+/// The number is kept where the kernel cannot: the thread has not started yet when its parent goes on.
+unsafe extern "C" fn begun(thread: &mut Thread) {
+    thread.tid = kernel::gettid();
+}
+
+/// Asks for a child that shares this memory. Returns in the parent only; the child goes to `resume` of its thread.
+///
+/// # Safety
+/// The call must be one that makes a child with `CLONE_VM`, and the thread must be ready to run.
+#[unsafe(naked)]
+unsafe extern "C" fn clone(number: u64, arguments: &[usize; 6], child: u64) -> isize {
+    naked_asm!(
+        "push rbx",
+        "mov rbx, rdx",
+        "mov rax, rdi",
+        "mov rcx, rsi",
+        "mov rdi, [rcx]",
+        "mov rsi, [rcx + 8]",
+        "mov rdx, [rcx + 16]",
+        "mov r10, [rcx + 24]",
+        "mov r8, [rcx + 32]",
+        "mov r9, [rcx + 40]",
+        "syscall",
+        "test rax, rax",
+        "jz 2f",
+        "pop rbx",
+        "ret",
+        // The child.
+        "2:",
+        "mov rsp, [rbx + {stack}]",
+        "mov rsi, rbx",
+        "mov edi, 0x1001", // ARCH_SET_GS
+        "mov eax, 158",
+        "syscall",
+        "mov rdi, rbx",
+        "call {begun}",
+        "jmp {leave}",
+        stack = const offset_of!(Thread, stack),
+        begun = sym begun,
+        leave = sym entry::leave,
+    )
+}
+
+/// A thread ends itself.
+pub fn end(thread: &mut Thread) -> ! {
+    let this = thread.this;
+    let code = arguments(thread)[0];
+    if let Some(process) = PROCESS.take().as_mut() {
+        // SAFETY: nobody else has it. It is given to another thread when the kernel says that this one is gone.
+        process.ended.push(unsafe { &mut *(this as *mut Thread) });
+    }
+    // SAFETY: does not come back.
+    let _ = unsafe { kernel::call6(number::EXIT as usize, [code, 0, 0, 0, 0, 0]) };
+    kernel::abort()
+}
+
+const _: () = assert!(KERNEL_CALLS == 1 << 16 && RETURNS == 1 << 16, "as the code in the cache takes them");

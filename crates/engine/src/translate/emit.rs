@@ -1,0 +1,146 @@
+//! Machine code, byte by byte.
+//!
+//! What the engine adds to a program's code reaches its own memory through `gs` and touches neither flags nor the
+//! stack, unless it says so.
+
+use alloc::vec::Vec;
+use relive_code::isa::Gpr;
+
+/// Code that will lie at a known address.
+pub struct Buffer {
+    /// Where the first byte will lie.
+    pub at: u64,
+    /// The bytes so far.
+    pub bytes: Vec<u8>,
+}
+
+/// Four bytes that can be written at once while other threads execute them lie within a block of this size.
+const PATCH_BLOCK: u64 = 16;
+
+impl Buffer {
+    /// Nothing yet.
+    pub fn new(at: u64) -> Self {
+        Self { at, bytes: Vec::new() }
+    }
+
+    /// The address of the next byte.
+    pub fn here(&self) -> u64 {
+        self.at + self.bytes.len() as u64
+    }
+
+    /// How much there is.
+    pub fn len(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    /// Bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.raw(&value.to_le_bytes());
+    }
+
+    /// The distance to an address, in the last four bytes of an instruction that ends `behind` bytes later.
+    pub fn distance(&mut self, to: u64, behind: u64) {
+        let from = self.here() + 4 + behind;
+        self.u32(near(from, to));
+    }
+
+    /// Fills up so that the four bytes that come `before` bytes from here can be patched.
+    pub fn align_patch(&mut self, before: u64) {
+        let offset = (self.here() + before) % PATCH_BLOCK;
+        if offset > PATCH_BLOCK - 4 {
+            const NOPS: [&[u8]; 4] = [&[], &[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00]];
+            self.raw(NOPS[(PATCH_BLOCK - offset) as usize]);
+        }
+    }
+
+    /// A jump whose target can be changed later; says where the distance is.
+    pub fn jump(&mut self, to: u64) -> u64 {
+        self.align_patch(1);
+        self.raw(&[0xe9]);
+        let field = self.here();
+        self.distance(to, 0);
+        field
+    }
+
+    /// The same on a condition, numbered as in opcodes.
+    pub fn branch(&mut self, condition: u8, to: u64) -> u64 {
+        self.align_patch(2);
+        self.raw(&[0x0f, 0x80 | condition]);
+        let field = self.here();
+        self.distance(to, 0);
+        field
+    }
+
+    /// `op r64, gs:[offset]` or the other way round.
+    fn gs(&mut self, opcode: u8, register: Gpr, offset: u32) {
+        let number = register.number() as u8;
+        self.raw(&[0x65, 0x48 | (number >> 3) << 2, opcode, (number & 7) << 3 | 4, 0x25]);
+        self.u32(offset);
+    }
+
+    /// Loads a register from the thread's memory.
+    pub fn load(&mut self, register: Gpr, offset: u32) {
+        self.gs(0x8b, register, offset);
+    }
+
+    /// Stores a register to the thread's memory.
+    pub fn store(&mut self, offset: u32, register: Gpr) {
+        self.gs(0x89, register, offset);
+    }
+
+    /// Stores a number to the thread's memory, as 32 bits.
+    pub fn store_number(&mut self, offset: u32, number: u32) {
+        self.raw(&[0x65, 0xc7, 0x04, 0x25]);
+        self.u32(offset);
+        self.u32(number);
+    }
+
+    /// Jumps to where a word of the thread's memory says.
+    pub fn jump_through(&mut self, offset: u32) {
+        self.raw(&[0x65, 0xff, 0x24, 0x25]);
+        self.u32(offset);
+    }
+
+    /// `jmp gs:[rax*8 + offset]`
+    pub fn jump_through_table(&mut self, offset: u32) {
+        self.raw(&[0x65, 0xff, 0x24, 0xc5]);
+        self.u32(offset);
+    }
+
+    /// Adds one to a word of the thread's memory. Changes all arithmetic flags but carry.
+    pub fn increment(&mut self, offset: u32) {
+        self.raw(&[0x65, 0x48, 0xff, 0x04, 0x25]);
+        self.u32(offset);
+    }
+
+    /// The same through a register, without flags. Neither `rsp` nor `r12` will do.
+    pub fn increment_through(&mut self, register: Gpr, offset: u32) {
+        self.load(register, offset);
+        let number = register.number() as u8;
+        self.raw(&[0x48 | number >> 3 | (number >> 3) << 2, 0x8d, 0x40 | (number & 7) << 3 | number & 7, 1]);
+        self.store(offset, register);
+    }
+
+    /// `lea register, [rip + …]`
+    pub fn address(&mut self, register: Gpr, of: u64) {
+        let number = register.number() as u8;
+        self.raw(&[0x48 | (number >> 3) << 2, 0x8d, (number & 7) << 3 | 5]);
+        self.distance(of, 0);
+    }
+}
+
+/// The distance between two addresses, which must be less than 2 GiB.
+pub fn near(from: u64, to: u64) -> u32 {
+    let distance = to.wrapping_sub(from) as i64;
+    debug_assert!(i32::try_from(distance).is_ok(), "{from:#x} to {to:#x}");
+    distance as u32
+}
+
+/// Whether a distance fits into four bytes, with room for what lies around both ends.
+pub fn reaches(from: u64, to: u64) -> bool {
+    (to.wrapping_sub(from) as i64).unsigned_abs() < (1 << 31) - (1 << 20)
+}

@@ -1,0 +1,511 @@
+//! Turns a piece of a program into code for the cache that does the same, counts, and comes back to the engine
+//! where it does not know the way.
+//!
+//! A *unit* begins at one address and follows the program's code over branches not taken and direct jumps. It lies
+//! in two parts: what is usually executed, and out of the way (`cold`) what is not.
+//!
+//! Return addresses on the program's stack stay those of the program, so that whoever looks at the stack sees what
+//! it always saw. Computed targets are therefore looked up; see [`landing`].
+
+pub mod emit;
+pub mod free;
+mod indirect;
+
+use crate::thread::offset;
+use alloc::vec::Vec;
+use emit::Buffer;
+use free::Free;
+use relive_abi::engine::{self as abi, Piece};
+use relive_code::addr::LinkAddr;
+use relive_code::isa::{EffectsReader, Flow, Gpr, Insn, Tie};
+
+/// The longest instruction.
+pub const LONGEST: usize = 15;
+
+/// Where a program's code is read.
+pub trait Source {
+    /// The bytes at an address that can be executed: as many as there are up to [`LONGEST`], none if there is no
+    /// code.
+    fn bytes(&self, pc: u64) -> &[u8];
+
+    /// The instruction at an address, if there is a valid one.
+    fn insn(&self, pc: u64) -> Option<(Insn, &[u8])> {
+        let bytes = self.bytes(pc);
+        let insn = Insn::decode(bytes, LinkAddr(pc))?;
+        Some((insn, &bytes[..insn.len() as usize]))
+    }
+}
+
+/// What a translation needs to be given.
+pub struct Request<'a> {
+    /// The program.
+    pub source: &'a dyn Source,
+    /// Where to begin.
+    pub pc: u64,
+    /// Where the usual part will lie.
+    pub hot: u64,
+    /// Where the rest will lie.
+    pub cold: u64,
+    /// The number of the first exit.
+    pub first_exit: u32,
+    /// The first free counter, if there are to be any.
+    pub counter: Option<u32>,
+    /// Whether it begins with a landing.
+    pub landing: bool,
+}
+
+/// How a unit is left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exit {
+    /// What kind: see [`abi::JUMP`] and the others.
+    pub kind: u32,
+    /// Where it leads, if that is known; for calls of the kernel, where it comes back to.
+    pub to: u64,
+    /// The instruction that leaves.
+    pub from: u64,
+    /// The four bytes to change once the way is known; 0 if it never is.
+    pub field: u64,
+    /// Where that field leads as long as it is not.
+    pub stub: u64,
+    /// The piece it belongs to.
+    pub piece: u32,
+    /// Its counter.
+    pub counter: u32,
+}
+
+impl Exit {
+    /// As it is written down.
+    pub fn record(&self) -> abi::Exit {
+        abi::Exit { piece: self.piece, counter: self.counter, to: self.to, kind: self.kind, unused: 0 }
+    }
+}
+
+/// Which of the program's registers are in the thread's memory, at some place of the code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spilled {
+    /// `rax` is in [`offset::RAX`].
+    pub rax: bool,
+    /// `rcx` is in [`offset::RCX`].
+    pub rcx: bool,
+    /// This register is in [`offset::SCRATCH`].
+    pub scratch: Option<Gpr>,
+}
+
+/// Instead of an address in a [`Mark`]: the program is about to go where `rcx` says.
+pub const IN_RCX: u64 = 0;
+
+/// From this place on, the state of the program is that before the instruction at `pc`, but for what is spilled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// The address in the cache.
+    pub at: u64,
+    /// The address in the program.
+    pub pc: u64,
+    /// What to put back.
+    pub spilled: Spilled,
+}
+
+/// Translated code.
+pub struct Unit {
+    /// The usual part.
+    pub hot: Buffer,
+    /// The rest.
+    pub cold: Buffer,
+    /// Where it is entered.
+    pub body: u64,
+    /// Where computed jumps enter it, if it begins with a landing.
+    pub landing: Option<u64>,
+    /// The ways out; the last one is the end.
+    pub exits: Vec<Exit>,
+    /// The program's code in it.
+    pub pieces: Vec<Piece>,
+    /// How many counters it has.
+    pub counters: u32,
+    /// What place in the cache is what place in the program, in the order of addresses within each part.
+    pub marks: Vec<Mark>,
+}
+
+/// Instructions in one unit at most.
+const MOST_INSNS: usize = 96;
+/// Branches in one unit at most.
+const MOST_BRANCHES: usize = 8;
+
+/// An instruction of a unit.
+struct Step {
+    insn: Insn,
+    bytes: [u8; LONGEST],
+    piece: u32,
+}
+
+impl Step {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.insn.len() as usize]
+    }
+
+    fn pc(&self) -> u64 {
+        self.insn.addr().0
+    }
+}
+
+/// The code of a unit: its instructions, and why it ends behind the last.
+struct Way {
+    steps: Vec<Step>,
+    pieces: Vec<Piece>,
+    /// Where control goes if the last instruction simply goes on.
+    next: u64,
+}
+
+fn follow(source: &dyn Source, start: u64) -> Way {
+    let mut way = Way { steps: Vec::new(), pieces: alloc::vec![Piece { start, end: start }], next: start };
+    let mut branches = 0;
+    while way.steps.len() < MOST_INSNS {
+        let Some((insn, bytes)) = source.insn(way.next) else { break };
+        let mut copy = [0; LONGEST];
+        copy[..bytes.len()].copy_from_slice(bytes);
+        let piece = way.pieces.len() as u32 - 1;
+        way.steps.push(Step { insn, bytes: copy, piece });
+        way.next = insn.next_addr().0;
+        way.pieces[piece as usize].end = way.next;
+        match insn.flow() {
+            Flow::Next if insn.is_fast_syscall() => break,
+            Flow::Next => {}
+            Flow::Branch(_) if branches < MOST_BRANCHES => {
+                branches += 1;
+                way.pieces.push(Piece { start: way.next, end: way.next });
+            }
+            Flow::Jump(to) if !way.pieces.iter().any(|p| p.start == to.0) && !source.bytes(to.0).is_empty() => {
+                way.next = to.0;
+                way.pieces.push(Piece { start: to.0, end: to.0 });
+            }
+            _ => break,
+        }
+    }
+    way
+}
+
+/// Translates the code at a place of the program.
+pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
+    let way = follow(request.source, request.pc);
+    let mut writer = Writer {
+        request,
+        effects,
+        unit: Unit {
+            hot: Buffer::new(request.hot),
+            cold: Buffer::new(request.cold),
+            body: 0,
+            landing: None,
+            exits: Vec::new(),
+            pieces: Vec::new(),
+            counters: 0,
+            marks: Vec::new(),
+        },
+    };
+    writer.write(&way);
+    let mut unit = writer.unit;
+    unit.pieces = way.pieces;
+    unit
+}
+
+struct Writer<'a, 'b> {
+    request: &'a Request<'a>,
+    effects: &'b mut EffectsReader,
+    unit: Unit,
+}
+
+impl Writer<'_, '_> {
+    fn write(&mut self, way: &Way) {
+        if self.request.landing {
+            self.unit.landing = Some(self.unit.hot.here());
+            self.mark(self.request.pc, Spilled { rax: true, rcx: true, scratch: None });
+            landing(&mut self.unit.hot, self.request.pc);
+        }
+        self.unit.body = self.unit.hot.here();
+        self.mark(self.request.pc, Spilled::default());
+        let entry = self.counter();
+        let place = entry.map(|_| self.entry_place(way));
+        for (i, step) in way.steps.iter().enumerate() {
+            if let (Some(counter), Some((at, free))) = (entry, place)
+                && at == i
+            {
+                self.mark(step.pc(), Spilled::default());
+                self.count_here(counter, free, step.pc());
+            }
+            let is_last = i + 1 == way.steps.len();
+            if self.step(step, is_last) {
+                return;
+            }
+        }
+        match way.steps.last() {
+            // No valid instruction: the processor says so too.
+            None => self.nowhere(way.next, 0),
+            Some(step) if self.request.source.bytes(way.next).is_empty() && is_straight(&step.insn) => {
+                // The program runs into memory without code: let it find that out where it happens.
+                self.leave_at_the_end(abi::JUMP, step.piece, step.pc(), way.next);
+            }
+            Some(step) => self.leave_at_the_end(abi::JUMP, last_piece(way), step.pc(), way.next),
+        }
+    }
+
+    /// A place in the first piece where counting costs least.
+    fn entry_place(&mut self, way: &Way) -> (usize, Free) {
+        let mut best = (0, Free::NOTHING);
+        for (i, step) in way.steps.iter().take_while(|s| s.piece == 0).enumerate() {
+            let free = Free::at(self.request.source, self.effects, step.pc());
+            if free.flags {
+                return (i, free);
+            }
+            if best.1.register.is_none() && free.register.is_some() {
+                best = (i, free);
+            }
+            // Behind it is another unit, or the kernel.
+            if step.insn.is_syscall() {
+                break;
+            }
+        }
+        best
+    }
+
+    fn counter(&mut self) -> Option<u32> {
+        let counter = self.request.counter? + self.unit.counters;
+        self.unit.counters += 1;
+        Some(counter)
+    }
+
+    fn mark(&mut self, pc: u64, spilled: Spilled) {
+        let at = self.unit.hot.here();
+        self.unit.marks.push(Mark { at, pc, spilled });
+    }
+
+    fn count_here(&mut self, counter: u32, free: Free, pc: u64) {
+        count(&mut self.unit.hot, counter, free);
+        self.mark(pc, Spilled::default());
+    }
+
+    /// Writes one instruction. Whether it was the end.
+    fn step(&mut self, step: &Step, is_last: bool) -> bool {
+        let pc = step.pc();
+        self.mark(pc, Spilled::default());
+        let bytes = step.bytes();
+        match step.insn.tie(bytes) {
+            Tie::Operand { field, target } if !is_indirect(&step.insn) => {
+                let hot = &mut self.unit.hot;
+                let end = hot.here() + bytes.len() as u64;
+                hot.raw(&bytes[..field]);
+                hot.raw(&emit::near(end, target.0).to_le_bytes());
+                hot.raw(&bytes[field + 4..]);
+            }
+            Tie::Jump(to) if is_last => {
+                self.leave_at_the_end(abi::JUMP, step.piece, pc, to.0);
+                return true;
+            }
+            Tie::Jump(_) => {}
+            Tie::Branch(condition, to) => self.branch(step, to.0, |hot, to| hot.branch(condition, to)),
+            Tie::ShortBranch(to) => self.branch(step, to.0, |hot, to| {
+                // Leads over the jump that is taken otherwise, to the one that reaches.
+                hot.raw(&bytes[..bytes.len() - 1]);
+                let short = hot.bytes.len();
+                hot.raw(&[0, 0xeb, 0]);
+                let taken = hot.len();
+                let field = hot.jump(to);
+                hot.bytes[short] = (taken - short as u32 - 1) as u8;
+                hot.bytes[short + 2] = (hot.len() - taken) as u8;
+                field
+            }),
+            Tie::Call(to) => {
+                self.push_return(step.insn.next_addr().0);
+                self.mark(to.0, Spilled::default());
+                self.leave_at_the_end(abi::CALL, step.piece, pc, to.0);
+                return true;
+            }
+            _ => match step.insn.flow() {
+                Flow::IndirectJump | Flow::IndirectCall | Flow::Return => {
+                    self.indirect(step);
+                    return true;
+                }
+                Flow::Stop => {
+                    self.unit.hot.raw(bytes);
+                    self.exit(abi::NOWHERE, step.piece, pc, 0, 0, 0, abi::NO_COUNTER);
+                    return true;
+                }
+                _ if step.insn.is_fast_syscall() => {
+                    self.kernel(step);
+                    return true;
+                }
+                _ => self.unit.hot.raw(bytes),
+            },
+        }
+        false
+    }
+
+    /// An instruction that cannot be executed.
+    fn nowhere(&mut self, pc: u64, piece: u32) {
+        self.mark(pc, Spilled::default());
+        self.unit.hot.raw(&[0x0f, 0x0b]);
+        self.exit(abi::NOWHERE, piece, pc, 0, 0, 0, abi::NO_COUNTER);
+    }
+
+    /// A branch to `to`, which `write` writes so that it leads to the address it is given.
+    fn branch(&mut self, step: &Step, to: u64, write: impl FnOnce(&mut Buffer, u64) -> u64) {
+        let counter = self.counter();
+        let number = self.next_exit();
+        let start = self.unit.cold.here();
+        let (field, stub) = match counter {
+            None => {
+                leave(&mut self.unit.cold, number);
+                (write(&mut self.unit.hot, start), start)
+            }
+            Some(counter) => {
+                let free = Free::at(self.request.source, self.effects, to);
+                self.unit.marks.push(Mark { at: start, pc: to, spilled: Spilled::default() });
+                count(&mut self.unit.cold, counter, free);
+                let field = self.unit.cold.jump(start);
+                let stub = self.unit.cold.here();
+                leave(&mut self.unit.cold, number);
+                patch(&mut self.unit.cold, field, stub);
+                write(&mut self.unit.hot, start);
+                (field, stub)
+            }
+        };
+        self.exit(abi::JUMP, step.piece, step.pc(), to, field, stub, counter.unwrap_or(abi::NO_COUNTER));
+    }
+
+    fn leave_at_the_end(&mut self, kind: u32, piece: u32, from: u64, to: u64) {
+        let number = self.next_exit();
+        let stub = self.unit.cold.here();
+        self.unit.marks.push(Mark { at: stub, pc: to, spilled: Spilled::default() });
+        leave(&mut self.unit.cold, number);
+        self.mark(to, Spilled::default());
+        let field = self.unit.hot.jump(stub);
+        self.exit(kind, piece, from, to, field, stub, abi::NO_COUNTER);
+    }
+
+    fn next_exit(&self) -> u32 {
+        self.request.first_exit + self.unit.exits.len() as u32
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn exit(&mut self, kind: u32, piece: u32, from: u64, to: u64, field: u64, stub: u64, counter: u32) {
+        self.unit.exits.push(Exit { kind, to, from, field, stub, piece, counter });
+    }
+
+    /// Puts the address a call comes back to on the program's stack.
+    fn push_return(&mut self, to: u64) {
+        let (hot, cold) = (&mut self.unit.hot, &mut self.unit.cold);
+        if let Ok(short) = i32::try_from(to as i64) {
+            hot.raw(&[0x68]);
+            hot.raw(&short.to_le_bytes());
+        } else {
+            let constant = cold.here();
+            cold.raw(&to.to_le_bytes());
+            hot.raw(&[0xff, 0x35]);
+            hot.distance(constant, 0);
+        }
+    }
+
+    /// A call of the kernel: at once if the engine has nothing to do with it. The kernel overwrites `rcx`.
+    fn kernel(&mut self, step: &Step) {
+        let number = self.next_exit();
+        let stub = self.unit.cold.here();
+        let next = step.insn.next_addr().0;
+        leave(&mut self.unit.cold, number);
+        let hot = &mut self.unit.hot;
+        hot.raw(&[0x0f, 0xb7, 0xc8]); // movzx ecx, ax
+        hot.raw(&[0x65, 0x0f, 0xb6, 0x89]); // movzx ecx, byte gs:[rcx + …]
+        hot.raw(&offset::KERNEL_CALLS.to_le_bytes());
+        hot.raw(&[0xe3, 5]); // jrcxz to the call
+        hot.raw(&[0xe9]);
+        hot.distance(stub, 0);
+        hot.raw(step.bytes());
+        self.mark(next, Spilled::default());
+        // As the kernel leaves it: where it came back to.
+        self.unit.hot.address(Gpr::RCX, next);
+        let after = self.next_exit() + 1;
+        self.exit(abi::KERNEL, step.piece, step.pc(), next, 0, 0, abi::NO_COUNTER);
+        let stub = self.unit.cold.here();
+        leave(&mut self.unit.cold, after);
+        let field = self.unit.hot.jump(stub);
+        self.exit(abi::JUMP, step.piece, step.pc(), next, field, stub, abi::NO_COUNTER);
+    }
+}
+
+fn last_piece(way: &Way) -> u32 {
+    way.pieces.len() as u32 - 1
+}
+
+fn is_straight(insn: &Insn) -> bool {
+    insn.flow() == Flow::Next
+}
+
+fn is_indirect(insn: &Insn) -> bool {
+    matches!(insn.flow(), Flow::IndirectJump | Flow::IndirectCall | Flow::Return)
+}
+
+/// Counts, at a place where some things are not needed.
+pub fn count(code: &mut Buffer, counter: u32, free: Free) {
+    let at = offset::counter(counter);
+    match free {
+        Free { flags: true, .. } => code.increment(at),
+        Free { register: Some(register), .. } => code.increment_through(register, at),
+        Free { .. } => {
+            code.store(offset::SCRATCH, Gpr::RAX);
+            code.increment_through(Gpr::RAX, at);
+            code.load(Gpr::RAX, offset::SCRATCH);
+        }
+    }
+}
+
+/// Goes to the engine by an exit.
+fn leave(code: &mut Buffer, exit: u32) {
+    code.store_number(offset::EXIT, exit);
+    code.jump_through(offset::ENTER);
+}
+
+/// Where a computed jump arrives with its target in `rcx`, `rcx` and `rax` being spilled. The place it came to was
+/// chosen by a few bits of the target only: goes on if it is indeed `pc`.
+///
+/// Nothing here changes a flag.
+pub fn landing(code: &mut Buffer, pc: u64) {
+    code.align_patch(LANDING_FIELD);
+    code.address(Gpr::RAX, pc);
+    compare(code);
+    code.raw(&[0xe3, 8]); // jrcxz over the jump
+    code.jump_through(offset::WRONG_LANDING);
+    code.load(Gpr::RCX, offset::RCX);
+    code.load(Gpr::RAX, offset::RAX);
+}
+
+/// Where a landing has the distance to its target, if no fill comes before it.
+const LANDING_FIELD: u64 = 3;
+
+/// Makes a landing refuse every target.
+pub fn close_landing(landing: u64) {
+    // Fill in front of it would be shorter than an instruction that loads an address.
+    // SAFETY: a landing lies in the cache.
+    let fill = (0..4).find(|&n| unsafe { *((landing + n) as *const [u8; 3]) } == [0x48, 0x8d, 0x05]);
+    if let Some(fill) = fill {
+        // Nobody can want to go into the middle of this.
+        let field = landing + fill + LANDING_FIELD;
+        crate::cache::patch(field, field);
+    }
+}
+
+/// A way to a place that is not known yet, as an exit of its own.
+pub fn way(code: &mut Buffer, number: u32, from: u64, to: u64) -> Exit {
+    let field = code.jump(code.here());
+    let stub = code.here();
+    leave(code, number);
+    patch(code, field, stub);
+    Exit { kind: abi::JUMP, to, from, field, stub, piece: 0, counter: abi::NO_COUNTER }
+}
+
+/// `rcx = rax - rcx` without flags. Twice is nothing.
+pub fn compare(code: &mut Buffer) {
+    code.raw(&[0x48, 0xf7, 0xd1]); // not rcx
+    code.raw(&[0x48, 0x8d, 0x4c, 0x01, 0x01]); // lea rcx, [rcx + rax + 1]
+}
+
+/// Changes where a jump in a buffer leads.
+fn patch(code: &mut Buffer, field: u64, to: u64) {
+    let at = (field - code.at) as usize;
+    code.bytes[at..at + 4].copy_from_slice(&emit::near(field + 4, to).to_le_bytes());
+}

@@ -1,0 +1,13 @@
+//! Runs a command under the engine.
+fn main() {
+    let mut args: Vec<_> = std::env::args_os().skip(1).collect();
+    let count = args[0] == "-c";
+    if count { args.remove(0); }
+    match relive_launch::run(relive_launch::Options { command: args, count }) {
+        Ok((ended, arena)) => {
+            eprintln!("{ended:?}");
+            for p in arena.processes() { eprintln!("process {} pid {} records {}", p.number, p.pid, arena.records(&p).len()); }
+        }
+        Err(e) => { eprintln!("{e}"); std::process::exit(2) }
+    }
+}

@@ -1,0 +1,163 @@
+//! The memory that is shared with all processes of a run.
+
+use crate::Error;
+use relive_abi::engine::{self as abi, Arena as Head, Record};
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::atomic::Ordering;
+
+/// How much room there is: of addresses, not of memory.
+const LEN: u64 = 1 << 40;
+
+/// The arena, mapped here.
+pub struct Arena {
+    file: File,
+    at: *mut Head,
+}
+
+// SAFETY: what others change at the same time is atomic, or read after it was published by something atomic.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// A new one.
+    ///
+    /// # Errors
+    /// If the kernel has no memory.
+    pub fn new(options: u32) -> Result<Self, Error> {
+        // SAFETY: a name and no more.
+        let fd = unsafe { libc::memfd_create(c"relive".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(Error::last("no memory to share with the program"));
+        }
+        // SAFETY: just made.
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(LEN).map_err(|error| Error::Kernel { what: "no room for counters", error })?;
+        let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        // SAFETY: a new mapping replaces nothing.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), LEN as usize, prot, flags, fd, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(Error::last("no addresses for counters"));
+        }
+        let at = at.cast::<Head>();
+        // SAFETY: fresh memory, all zero, which is a valid head; nobody else has it yet.
+        unsafe {
+            (*at).magic = abi::MAGIC;
+            (*at).len = LEN;
+            (*at).options = options;
+            (*at).next.store((size_of::<Head>() as u64).next_multiple_of(1 << 20), Ordering::Relaxed);
+        }
+        Ok(Self { file, at })
+    }
+
+    /// Its head.
+    pub(crate) fn head(&self) -> &Head {
+        // SAFETY: mapped as long as this lives.
+        unsafe { &*self.at }
+    }
+
+    /// What other processes can open it by, while this one lives.
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        LEN
+    }
+
+    /// A range of it.
+    fn bytes(&self, offset: u64, len: u64) -> &[u8] {
+        assert!(offset.checked_add(len).is_some_and(|end| end <= LEN));
+        // SAFETY: mapped as long as this lives.
+        unsafe { std::slice::from_raw_parts(self.at.cast::<u8>().add(offset as usize), len as usize) }
+    }
+
+    /// What it is divided into.
+    fn chunks(&self) -> impl Iterator<Item = &abi::Chunk> {
+        let head = self.head();
+        let n = (head.chunks.load(Ordering::Acquire) as usize).min(abi::MOST_CHUNKS);
+        head.directory[..n].iter().filter(|c| c.kind.load(Ordering::Acquire) != 0)
+    }
+
+    /// All processes there have been.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Process<'_>> {
+        let mut found: Vec<Process<'_>> = Vec::new();
+        for chunk in self.chunks() {
+            let index = match found.iter().position(|p| p.number == chunk.process) {
+                Some(index) => index,
+                None => {
+                    found.push(Process { number: chunk.process, pid: chunk.pid, log: &[], counters: Vec::new() });
+                    found.len() - 1
+                }
+            };
+            match chunk.kind.load(Ordering::Relaxed) {
+                abi::LOG => found[index].log = self.log(chunk.offset, u64::MAX),
+                abi::COUNTERS => found[index].counters.push(self.bytes(chunk.offset, chunk.len)),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// A log, up to some length.
+    fn log(&self, offset: u64, most: u64) -> &[u8] {
+        let len = u64::from_le_bytes(self.bytes(offset, 8).try_into().expect("eight bytes"));
+        self.bytes(offset + 8, len.min(most).min(abi::LOG_LEN - 8))
+    }
+
+    /// The records that hold for a process, those of the process it was forked off first.
+    #[must_use]
+    pub fn records<'a>(&'a self, process: &Process<'a>) -> Vec<(u32, &'a [u8])> {
+        let mut all = Vec::new();
+        self.collect(process.log, &mut all);
+        all
+    }
+
+    fn collect<'a>(&'a self, mut log: &'a [u8], all: &mut Vec<(u32, &'a [u8])>) {
+        let head = size_of::<Record>();
+        while let Some((first, _)) = log.split_first_chunk::<8>() {
+            let kind = u32::from_le_bytes(first[..4].try_into().expect("four bytes"));
+            let len = u32::from_le_bytes(first[4..].try_into().expect("four bytes")) as usize;
+            if len < head || len > log.len() {
+                break;
+            }
+            let body = &log[head..len];
+            if kind == abi::PARENT && body.len() >= 16 {
+                let word = |i: usize| u64::from_le_bytes(body[i * 8..][..8].try_into().expect("eight bytes"));
+                self.collect(self.log(word(0), word(1)), all);
+            } else {
+                all.push((kind, body));
+            }
+            log = &log[len..];
+        }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`; nothing borrowed from it can outlive this.
+        unsafe { libc::munmap(self.at.cast(), LEN as usize) };
+    }
+}
+
+/// What a process has left.
+pub struct Process<'a> {
+    /// Its number, in the order in which they began.
+    pub number: u32,
+    /// As the kernel numbered it.
+    pub pid: u32,
+    log: &'a [u8],
+    counters: Vec<&'a [u8]>,
+}
+
+impl Process<'_> {
+    /// A counter, over all its threads.
+    #[must_use]
+    pub fn count(&self, counter: u32) -> u64 {
+        let at = counter as usize * 8;
+        let value = |bytes: &&[u8]| bytes.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().expect("8")));
+        self.counters.iter().map(value).sum()
+    }
+}

@@ -1,0 +1,103 @@
+//! Answers processes that are about to execute another program, and puts the engine into that.
+
+use crate::Error;
+use crate::arena::Arena;
+use crate::image::Image;
+use crate::inject::{Stopped, request, wait};
+use libc::pid_t;
+use relive_abi::engine::{DID_NOT_EXECUTE, FOLLOWED, FREE, Mailbox, NOT_FOLLOWED, WILL_EXECUTE};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Answers until told to stop. Everything about one process is done by this one thread: the kernel wants it so.
+pub(crate) fn serve(arena: &Arena, image: &Image, stop: &AtomicBool) {
+    let head = arena.head();
+    loop {
+        let rung = head.doorbell.load(Ordering::Acquire);
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+        for mailbox in &head.mailboxes {
+            if mailbox.state.load(Ordering::Acquire) == WILL_EXECUTE {
+                answer(mailbox, arena, image);
+            }
+        }
+        futex_wait(&head.doorbell, rung);
+    }
+}
+
+/// Rings the doorbell from this side.
+pub(crate) fn ring(arena: &Arena) {
+    arena.head().doorbell.fetch_add(1, Ordering::Release);
+    futex_wake(&arena.head().doorbell);
+}
+
+fn answer(mailbox: &Mailbox, arena: &Arena, image: &Image) {
+    let tid = mailbox.tid.load(Ordering::Relaxed) as pid_t;
+    let reply = |state| {
+        mailbox.state.store(state, Ordering::Release);
+        futex_wake(&mailbox.state);
+    };
+    if seize(tid).is_err() {
+        return reply(NOT_FOLLOWED);
+    }
+    reply(FOLLOWED);
+    let followed = follow(tid, mailbox, arena, image);
+    // Whatever happened: nobody waits in this mailbox any more.
+    reply(FREE);
+    if let Err(error) = followed {
+        eprintln!("relive: process {tid} is not followed: {error}");
+    }
+}
+
+/// Asks to be told when a thread executes a program.
+pub(crate) fn seize(tid: pid_t) -> Result<(), Error> {
+    request(libc::PTRACE_SEIZE, tid, (libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD) as usize)
+}
+
+/// Whether a stop is that of a program that has been executed.
+pub(crate) fn is_execution(status: i32) -> bool {
+    status >> 8 == libc::SIGTRAP | libc::PTRACE_EVENT_EXEC << 8
+}
+
+fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result<(), Error> {
+    loop {
+        // The leader has the number of the process afterwards, whichever thread has executed the program.
+        let mut status = 0;
+        // SAFETY: the kernel writes one number.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG | libc::__WNOTHREAD) };
+        if pid <= 0 {
+            if mailbox.state.load(Ordering::Acquire) == DID_NOT_EXECUTE {
+                request(libc::PTRACE_INTERRUPT, tid, 0)?;
+                wait(tid)?;
+                return request(libc::PTRACE_DETACH, tid, 0);
+            }
+            if pid < 0 {
+                return Err(Error::Gone(tid));
+            }
+            std::thread::sleep(std::time::Duration::from_micros(50));
+            continue;
+        }
+        if !libc::WIFSTOPPED(status) {
+            return Err(Error::Gone(pid));
+        }
+        if is_execution(status) {
+            return Stopped::after_execution(pid)?.inject(image, arena);
+        }
+        // Some signal for the program on its way.
+        let signal = match libc::WSTOPSIG(status) {
+            libc::SIGTRAP => 0,
+            signal => signal,
+        };
+        request(libc::PTRACE_CONT, pid, signal as usize)?;
+    }
+}
+
+fn futex_wait(word: &AtomicU32, value: u32) {
+    // SAFETY: the kernel only reads the word.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, std::ptr::null::<libc::timespec>()) };
+}
+
+fn futex_wake(word: &AtomicU32) {
+    // SAFETY: no memory is concerned.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}

@@ -1,0 +1,155 @@
+//! A command, from its start to its end.
+
+use crate::Error;
+use crate::arena::Arena;
+use crate::follow;
+use crate::image::Image;
+use crate::inject::{Stopped, wait};
+use libc::pid_t;
+use relive_abi::engine::COUNT;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How to run a command.
+pub struct Options {
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// Whether to count.
+    pub count: bool,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// By itself.
+    Exit(i32),
+    /// By a signal.
+    Signal(i32),
+}
+
+/// Runs a command and everything it starts.
+///
+/// # Errors
+/// If it cannot be executed, or the engine cannot be put into it.
+pub fn run(options: Options) -> Result<(Ended, Arena), Error> {
+    let arena = Arena::new(if options.count { COUNT } else { 0 })?;
+    let image = Image::new();
+    let Child { pid, hold, error } = start(&options.command)?;
+    follow::seize(pid)?;
+    drop(hold);
+    match wait(pid) {
+        Ok(status) if follow::is_execution(status) => {}
+        _ => return Err(failure(pid, &error, &options.command)),
+    }
+    Stopped::after_execution(pid)?.inject(&image, &arena)?;
+
+    let stop = AtomicBool::new(false);
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| follow::serve(&arena, &image, &stop));
+        let ended = end_of(pid);
+        stop.store(true, Ordering::Release);
+        follow::ring(&arena);
+        ended
+    })?;
+    Ok((ended, arena))
+}
+
+/// A process that is about to execute a command.
+struct Child {
+    pid: pid_t,
+    /// It goes on when this is closed.
+    hold: Pipe,
+    /// Why it could not.
+    error: Pipe,
+}
+
+struct Pipe(i32);
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        // SAFETY: ours.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+fn pipe() -> Result<(Pipe, Pipe), Error> {
+    let mut ends = [0; 2];
+    // SAFETY: the kernel writes two numbers.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
+        return Err(Error::last("a pipe to the program"));
+    }
+    Ok((Pipe(ends[0]), Pipe(ends[1])))
+}
+
+fn start(command: &[OsString]) -> Result<Child, Error> {
+    let invalid = |_| Error::Command {
+        command: command[0].to_string_lossy().into_owned(),
+        error: std::io::ErrorKind::InvalidInput.into(),
+    };
+    let words = command.iter().map(|word| CString::new(word.clone().into_vec()));
+    let words: Vec<CString> = words.collect::<Result<_, _>>().map_err(invalid)?;
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    let (held, hold) = pipe()?;
+    let (error, failed) = pipe()?;
+    // SAFETY: the child calls nothing but the kernel, in effect, until it executes the command.
+    match unsafe { libc::fork() } {
+        -1 => Err(Error::last("a process for the program")),
+        0 => {
+            // SAFETY: as above.
+            unsafe {
+                libc::close(hold.0);
+                let mut byte = 0u8;
+                libc::read(held.0, (&raw mut byte).cast(), 1);
+                libc::execvp(pointers[0], pointers.as_ptr());
+                let number = *libc::__errno_location();
+                libc::write(failed.0, (&raw const number).cast(), 4);
+                libc::_exit(127)
+            }
+        }
+        pid => Ok(Child { pid, hold, error }),
+    }
+}
+
+/// Why the command did not come to be executed.
+fn failure(pid: pid_t, said: &Pipe, command: &[OsString]) -> Error {
+    let mut number = 0i32;
+    // SAFETY: room for one number.
+    if unsafe { libc::read(said.0, (&raw mut number).cast(), 4) } != 4 {
+        return Error::Gone(pid);
+    }
+    let command = String::from_utf8_lossy(command[0].as_bytes()).into_owned();
+    Error::Command { command, error: std::io::Error::from_raw_os_error(number) }
+}
+
+/// Waits for the end of the process that was started first.
+fn end_of(pid: pid_t) -> Result<Ended, Error> {
+    // A descriptor for the process becomes readable when all of it has ended; waiting for the process itself
+    // would also tell of stops, which are another thread's business.
+    // SAFETY: numbers only.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
+    if fd < 0 {
+        return Err(Error::last("waiting for the program"));
+    }
+    let fd = Pipe(fd);
+    loop {
+        let mut poll = libc::pollfd { fd: fd.0, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry.
+        if unsafe { libc::poll(&raw mut poll, 1, -1) } == 1 {
+            break;
+        }
+    }
+    let mut status = 0;
+    // SAFETY: the kernel writes one number.
+    while unsafe { libc::waitpid(pid, &raw mut status, 0) } != pid {
+        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return Err(Error::last("waiting for the program"));
+        }
+    }
+    Ok(if libc::WIFSIGNALED(status) {
+        Ended::Signal(libc::WTERMSIG(status))
+    } else {
+        Ended::Exit(libc::WEXITSTATUS(status))
+    })
+}
