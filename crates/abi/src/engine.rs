@@ -149,7 +149,7 @@ pub struct Mapping {
     pub start: u64,
     /// Where it ends.
     pub end: u64,
-    /// What the start is in the file.
+    /// What to add to an address for a place in the file.
     pub offset: u64,
     /// The file's number, 0 if there is none.
     pub inode: u64,

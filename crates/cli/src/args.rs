@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Inspect(Inspect),
     /// Rewrite a binary so that it counts what it does, exactly, and leaves a profile.
     Instrument(crate::instrument::Args),
+    /// Run a command, unchanged, and measure it and all it starts: libraries, children, generated code.
+    Run(crate::run::Args),
     /// Find the function whose rewriting changes what a program does.
     Bisect(crate::bisect::Args),
     /// Show what a profile tells: hottest functions, loops, calls, coverage; or one function in detail.

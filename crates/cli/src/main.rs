@@ -16,12 +16,16 @@ mod profiles;
 mod progress;
 mod remedy;
 mod report;
+mod run;
 
 use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = args::Cli::parse();
+    if let args::Command::Run(args) = args.command {
+        return run::run(&args);
+    }
     let result = match args.command {
         args::Command::Inspect(args) => inspect::run(&args),
         args::Command::Instrument(args) => instrument::run(&args),
@@ -32,6 +36,7 @@ fn main() -> ExitCode {
         args::Command::Dump(args) => dump::run(&args),
         args::Command::Report(args) => report::run(&args),
         args::Command::Evaluate(args) => evaluate::run(&args),
+        args::Command::Run(_) => Ok(()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

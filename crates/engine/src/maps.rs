@@ -23,7 +23,8 @@ pub struct Mapping {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct What {
-    offset: u64,
+    /// What to add to an address for a place in the file.
+    shift: u64,
     inode: u64,
 }
 
@@ -109,7 +110,7 @@ fn write_down(log: &mut Log, number: u32, mapping: &Mapping, path: &[u8]) {
         path_len: path.len() as u32,
         start: mapping.start,
         end: mapping.end,
-        offset: mapping.what.offset,
+        offset: mapping.what.shift,
         inode: mapping.what.inode,
     };
     log.write(abi::MAPPING, &[log::bytes(&record), path]);
@@ -129,7 +130,7 @@ fn parse(line: &[u8]) -> Option<(Mapping, &[u8])> {
     let (_, _device, inode, path) = (fields.next()?, fields.next()?, fields.next()?, fields.next());
     let inode = inode.iter().fold(0u64, |n, &b| n * 10 + u64::from(b.wrapping_sub(b'0')));
     let path = path.unwrap_or_default().trim_ascii();
-    let what = What { offset: offset.wrapping_sub(start), inode };
+    let what = What { shift: offset.wrapping_sub(start), inode };
     let mapping = Mapping { start, end, number: 0, what, is_writable: rights[1] == b'w' };
     // Kernel memory in every process: calls there are system calls.
     (path != b"[vsyscall]").then_some((mapping, path))

@@ -41,6 +41,8 @@ pub struct Segment<'d> {
     pub range: AddrRange,
     /// The part of it that is in the file.
     pub data: &'d [u8],
+    /// Where that part is in the file.
+    pub offset: u64,
     /// Whether it can be read.
     pub readable: bool,
     /// Whether it can be executed.
@@ -353,6 +355,7 @@ fn read_segments<'d>(
         segments.push(Segment {
             range: AddrRange::sized(LinkAddr(start), header.p_memsz(LE)),
             data: bytes,
+            offset: header.p_offset(LE),
             readable: flags.0 & elf::PF_R.0 != 0,
             executable: flags.0 & elf::PF_X.0 != 0,
             writable: flags.0 & elf::PF_W.0 != 0,

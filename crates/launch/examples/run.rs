@@ -5,8 +5,9 @@ fn main() {
     if count { args.remove(0); }
     match relive_launch::run(relive_launch::Options { command: args, count }) {
         Ok((ended, arena)) => {
-            eprintln!("{ended:?}");
-            for p in arena.processes() { eprintln!("process {} pid {} records {}", p.number, p.pid, arena.records(&p).len()); }
+            if std::env::var_os("V").is_some() {eprintln!("{ended:?}");
+            for p in arena.processes() { eprintln!("process {} pid {} records {}", p.number, p.pid, arena.records(&p).len()); } }
+            std::process::exit(match ended { relive_launch::Ended::Exit(n) => n, relive_launch::Ended::Signal(n) => 128 + n });
         }
         Err(e) => { eprintln!("{e}"); std::process::exit(2) }
     }

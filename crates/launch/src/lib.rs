@@ -5,6 +5,7 @@
 //! * `inject`: puts the engine into a process that stands still
 //! * `follow`: answers processes that are about to execute another program
 //! * [`arena`]: the memory shared with all of them, and what is written there
+//! * [`seen`]: what that says about the files they executed
 
 #![allow(unsafe_code)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -14,8 +15,9 @@ mod follow;
 mod image;
 mod inject;
 mod run;
+pub mod seen;
 
-pub use run::{Ended, Options, run};
+pub use run::{Ended, Options, end_by, run};
 
 /// Why a program could not be run.
 #[derive(Debug, thiserror::Error)]

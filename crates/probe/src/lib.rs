@@ -6,6 +6,7 @@
 pub mod describe;
 pub mod frequency;
 pub mod graph;
+pub mod observed;
 pub mod placement;
 pub mod steady;
 pub mod survey;

@@ -1,0 +1,146 @@
+//! `relive run`: runs a command under the engine and leaves a profile of everything it executed.
+
+use crate::build::{self, Reading};
+use crate::output::write_to;
+use anyhow::Result;
+use clap::Args as ClapArgs;
+use relive_image::loader::{Loaded, Options as LoadOptions};
+use relive_image::watch::Watch;
+use relive_launch::seen::{File, Origin, Seen};
+use relive_launch::{Ended, Error, Options};
+use relive_probe::describe::build_id;
+use relive_probe::observed::{Observed, To};
+use relive_profile::file;
+use relive_profile::model::{Foreign, Module, Profile};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  relive run -- ./app --option input
+      runs it as if nothing were there, and leaves app.rprof: the program and every library it used
+  relive run -o tests.rprof -- make check
+      all programs that `make check` starts, in one profile
+  relive report tests.rprof
+      what they did
+
+The exit status is that of the command. 125: it could not be measured. 126: it could not be executed. 127: it was
+not found.";
+
+/// Arguments of `relive run`.
+#[derive(ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where the profile goes [default: the name of the command with .rprof]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Run it without counting anything and leave no profile: shows what the engine alone costs
+    #[arg(long, conflicts_with = "output")]
+    no_count: bool,
+
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs what was asked for; ends as it ended.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let options = Options { command: args.command.clone(), count: !args.no_count };
+    let (ended, arena) = match relive_launch::run(options) {
+        Ok(done) => done,
+        Err(error) => {
+            eprintln!("relive: {error}");
+            return ExitCode::from(match error {
+                Error::Command { error, .. } if error.kind() == std::io::ErrorKind::NotFound => 127,
+                Error::Command { .. } => 126,
+                _ => 125,
+            });
+        }
+    };
+    if !args.no_count
+        && let Err(error) = save(args, &Seen::new(&arena))
+    {
+        eprintln!("relive: {error:#}");
+        return ExitCode::from(125);
+    }
+    match ended {
+        Ended::Exit(code) => ExitCode::from(code as u8),
+        Ended::Signal(signal) => relive_launch::end_by(signal),
+    }
+}
+
+fn save(args: &Args, seen: &Seen) -> Result<()> {
+    let output = args.output.clone().unwrap_or_else(|| {
+        let mut name = Path::new(&args.command[0]).file_name().unwrap_or_default().to_owned();
+        name.push(".rprof");
+        name.into()
+    });
+    let files: Vec<Option<Known>> = seen.files.iter().map(|file| Known::new(&file.origin)).collect();
+    let mut modules = Vec::new();
+    for (i, seen_file) in seen.files.iter().enumerate() {
+        let Origin::File(path) = &seen_file.origin else { continue };
+        if files[i].is_none() || seen_file.straight.is_empty() {
+            continue;
+        }
+        modules.push(module(path, i, seen_file, &files)?);
+    }
+    let profile = Profile { modules };
+    write_to(Some(&output), |out| Ok(out.write_all(&file::write(&profile))?))
+}
+
+/// What other modules need to know of a file.
+struct Known {
+    foreign: Foreign,
+    /// Its code: where it is in the file, its length, and where it is linked.
+    code: Vec<(u64, u64, u64)>,
+}
+
+impl Known {
+    /// `None` if it is none that can be read: then what went there counts as generated.
+    fn new(origin: &Origin) -> Option<Self> {
+        let Origin::File(path) = origin else { return None };
+        let loaded = Loaded::open(path, &LoadOptions { find_debug_file: false, ..LoadOptions::default() }).ok()?;
+        let image = loaded.image().ok()?;
+        let foreign = Foreign { build_id: build_id(&image), path: path.to_string_lossy().into_owned() };
+        let code = image.elf.segments.iter().filter(|s| s.executable);
+        let code = code.map(|s| (s.offset, s.data.len() as u64, s.range.start.0)).collect();
+        Some(Self { foreign, code })
+    }
+
+    fn link_address(&self, offset: u64) -> Option<u64> {
+        let holds = |&&(at, len, _): &&(u64, u64, u64)| offset.wrapping_sub(at) < len;
+        self.code.iter().find(holds).map(|&(at, _, link)| link + (offset - at))
+    }
+}
+
+/// Describes a file and fills in what was seen of it.
+fn module(path: &Path, number: usize, seen: &File, files: &[Option<Known>]) -> Result<Module> {
+    let reading = Reading { debug_files: true, lines: true };
+    build::from_binary(path, reading, &Watch::default(), |mut module, _| {
+        let link = |offset: u64| files[number].as_ref()?.link_address(offset);
+        // The end of code lies behind the last byte of it.
+        let end = |offset: u64| link(offset - 1).map(|at| at + 1);
+        let mut observed = Observed::default();
+        observed.processes = seen.processes;
+        let straight = seen.straight.iter();
+        observed.set_straight(straight.filter_map(|&(from, to, count)| Some((link(from)?, end(to)?, count))));
+        for (&(from, to), &count) in &seen.taken {
+            if let (Some(from), Some(to)) = (end(from), link(to)) {
+                observed.add_taken(from, to, count);
+            }
+        }
+        for (&(site, (file, to)), &count) in &seen.targets {
+            let Some(site) = link(site) else { continue };
+            let to = match &files[file] {
+                _ if file == number => link(to).map(To::Own),
+                Some(known) => known.link_address(to).map(|at| To::Foreign(known.foreign.clone(), at)),
+                None => None,
+            };
+            observed.add_target(site, to.unwrap_or(To::Generated), count);
+        }
+        observed.fill(&mut module);
+        Ok(module)
+    })
+}
