@@ -111,6 +111,10 @@ impl Arena {
     }
 }
 
+/// Where the arena is best mapped, and behind it whatever else the engine needs: far from where the kernel puts
+/// things by itself, so that the program finds its memory where it would be without the engine.
+pub const ZONE: u64 = 0x2000_0000_0000;
+
 /// How long a process's log can get.
 pub const LOG_LEN: u64 = 1 << 30;
 /// How much memory for counters a thread has.

@@ -2,7 +2,9 @@
 
 use crate::entry;
 use crate::process::{PROCESS, Process};
+use crate::signals::{self, Handlers};
 use crate::threads;
+use alloc::boxed::Box;
 use core::arch::naked_asm;
 use relive_abi::engine::{Arena, Boot};
 use relive_abi::kernel;
@@ -22,6 +24,7 @@ unsafe extern "C" fn begin(boot: &Boot) {
     let arena = unsafe { &*(boot.arena as *const Arena) };
     let mut guard = PROCESS.take();
     let Some(mut process) = Process::new(arena) else { die(b"relive: no room left to write down what runs\n") };
+    entry::set_own(boot.engine, boot.engine_end);
     process.maps.hide(boot.engine, boot.engine_end);
     let Ok(thread) = threads::allocate(arena, process.number) else { die(b"relive: no memory for counters\n") };
     thread.tid = kernel::gettid();
@@ -31,6 +34,8 @@ unsafe extern "C" fn begin(boot: &Boot) {
     if unsafe { kernel::set_gs_base(thread.this) }.is_err() {
         die(b"relive: the kernel does not let this program use gs\n");
     }
+    thread.handlers = Box::into_raw(Box::new(Handlers::inherited())).expose_provenance() as u64;
+    signals::use_own_stack(thread);
     thread.resume = process.go_on(boot.rip, None);
     *guard = Some(process);
 }

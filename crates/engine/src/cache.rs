@@ -106,7 +106,7 @@ impl Cache {
         self.statistics.returns += 1;
         let unit = self.find_or_translate(pc, true, maps, log)? as usize;
         let (landing, body) = (self.units[unit].landing, self.units[unit].body);
-        let landing = if landing == 0 { self.add_landing(pc, maps)? } else { landing };
+        let landing = if landing == 0 { self.add_landing(pc, maps) } else { landing };
         self.units[unit].landing = landing;
         Some(Landing { at: landing, body })
     }
@@ -124,7 +124,7 @@ impl Cache {
             let target = abi::Target { site: site.from, to, counter, mapping: mapping.number };
             log.write(abi::TARGET, &[log::bytes(&target)]);
         }
-        let (region, _) = self.regions.near(site.from)?;
+        let (region, _) = self.regions.near(site.from);
         let first = self.exits.len() as u32;
         let mut code = Buffer::new(region.hot);
         let lesson = Lesson { exit, site: &site, to, counter, first };
@@ -150,7 +150,7 @@ impl Cache {
             return Some(unit);
         }
         let mapping = maps.find_now(pc, log)?;
-        let (region, is_new) = self.regions.near(pc)?;
+        let (region, is_new) = self.regions.near(pc);
         if is_new {
             maps.hide(region.start(), region.end());
         }
@@ -207,26 +207,24 @@ impl Cache {
         if exit.field == 0 {
             return;
         }
-        let to = if reaches(exit.field, body) { Some(body) } else { self.bridge(exit.field, body) };
-        if let Some(to) = to {
-            patch(exit.field, to);
-            self.statistics.links += 1;
-        }
+        let to = if reaches(exit.field, body) { body } else { self.bridge(exit.field, body) };
+        patch(exit.field, to);
+        self.statistics.links += 1;
     }
 
     /// A jump to somewhere far away.
-    fn bridge(&mut self, from: u64, to: u64) -> Option<u64> {
-        let (region, _) = self.regions.near(from)?;
+    fn bridge(&mut self, from: u64, to: u64) -> u64 {
+        let (region, _) = self.regions.near(from);
         let mut code = Buffer::new(region.cold);
         code.raw(&[0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
         code.raw(&to.to_le_bytes());
         region.cold = put(&code).next_multiple_of(8);
-        Some(code.at)
+        code.at
     }
 
     /// A landing apart from its unit.
-    fn add_landing(&mut self, pc: u64, maps: &mut Maps) -> Option<u64> {
-        let (region, is_new) = self.regions.near(pc)?;
+    fn add_landing(&mut self, pc: u64, maps: &mut Maps) -> u64 {
+        let (region, is_new) = self.regions.near(pc);
         if is_new {
             maps.hide(region.start(), region.end());
         }
@@ -237,7 +235,7 @@ impl Cache {
         let exit = translate::way(&mut code, number, pc, pc);
         region.hot = put(&code).next_multiple_of(16);
         self.add_exit(exit);
-        Some(at)
+        at
     }
 
     /// Gives up what was made from a range of the program's memory. Whether there was any.

@@ -30,6 +30,8 @@ pub unsafe extern "C" fn dispatch(thread: &mut Thread) -> u64 {
                 None => outside(to),
             }
         }
+        // A signal first, then the call again.
+        abi::KERNEL if thread.masked != 0 => process.go_on(exit.from, None),
         abi::KERNEL => {
             thread.context.pc = exit.to;
             drop(guard);

@@ -3,10 +3,55 @@
 use crate::thread::{Context, Thread};
 use core::arch::naked_asm;
 use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! thread {
     ($field:ident) => {
         offset_of!(Thread, $field)
+    };
+}
+
+/// Instructions that load the program's state from the thread's memory.
+macro_rules! restore_state {
+    () => {
+        concat!(
+            "mov rdi, gs:[{this}]\n",
+            "lea rbx, [rdi + {v}]\n",
+            "movaps xmm0, [rbx + 16*0]\n",
+            "movaps xmm1, [rbx + 16*1]\n",
+            "movaps xmm2, [rbx + 16*2]\n",
+            "movaps xmm3, [rbx + 16*3]\n",
+            "movaps xmm4, [rbx + 16*4]\n",
+            "movaps xmm5, [rbx + 16*5]\n",
+            "movaps xmm6, [rbx + 16*6]\n",
+            "movaps xmm7, [rbx + 16*7]\n",
+            "movaps xmm8, [rbx + 16*8]\n",
+            "movaps xmm9, [rbx + 16*9]\n",
+            "movaps xmm10, [rbx + 16*10]\n",
+            "movaps xmm11, [rbx + 16*11]\n",
+            "movaps xmm12, [rbx + 16*12]\n",
+            "movaps xmm13, [rbx + 16*13]\n",
+            "movaps xmm14, [rbx + 16*14]\n",
+            "movaps xmm15, [rbx + 16*15]\n",
+            "mov rax, gs:[{r} + 8*0]\n",
+            "mov rcx, gs:[{r} + 8*1]\n",
+            "mov rdx, gs:[{r} + 8*2]\n",
+            "mov rbx, gs:[{r} + 8*3]\n",
+            "mov rbp, gs:[{r} + 8*5]\n",
+            "mov rsi, gs:[{r} + 8*6]\n",
+            "mov rdi, gs:[{r} + 8*7]\n",
+            "mov r8, gs:[{r} + 8*8]\n",
+            "mov r9, gs:[{r} + 8*9]\n",
+            "mov r10, gs:[{r} + 8*10]\n",
+            "mov r11, gs:[{r} + 8*11]\n",
+            "mov r12, gs:[{r} + 8*12]\n",
+            "mov r13, gs:[{r} + 8*13]\n",
+            "mov r14, gs:[{r} + 8*14]\n",
+            "mov r15, gs:[{r} + 8*15]\n",
+            "push qword ptr gs:[{flags}]\n",
+            "popfq\n",
+            "mov rsp, gs:[{r} + 8*4]\n",
+        )
     };
 }
 
@@ -64,6 +109,7 @@ pub unsafe extern "C" fn enter() {
         "call {dispatch}",
         "mov gs:[{resume}], rax",
         "jmp {leave}",
+        "ud2",
         r = const REGISTERS,
         flags = const FLAGS,
         v = const VECTORS,
@@ -83,51 +129,77 @@ pub unsafe extern "C" fn enter() {
 #[unsafe(naked)]
 pub unsafe extern "C" fn leave() {
     naked_asm!(
-        "mov rdi, gs:[{this}]",
-        "lea rbx, [rdi + {v}]",
-        "movaps xmm0, [rbx + 16*0]",
-        "movaps xmm1, [rbx + 16*1]",
-        "movaps xmm2, [rbx + 16*2]",
-        "movaps xmm3, [rbx + 16*3]",
-        "movaps xmm4, [rbx + 16*4]",
-        "movaps xmm5, [rbx + 16*5]",
-        "movaps xmm6, [rbx + 16*6]",
-        "movaps xmm7, [rbx + 16*7]",
-        "movaps xmm8, [rbx + 16*8]",
-        "movaps xmm9, [rbx + 16*9]",
-        "movaps xmm10, [rbx + 16*10]",
-        "movaps xmm11, [rbx + 16*11]",
-        "movaps xmm12, [rbx + 16*12]",
-        "movaps xmm13, [rbx + 16*13]",
-        "movaps xmm14, [rbx + 16*14]",
-        "movaps xmm15, [rbx + 16*15]",
-        "mov rax, gs:[{r} + 8*0]",
-        "mov rcx, gs:[{r} + 8*1]",
-        "mov rdx, gs:[{r} + 8*2]",
-        "mov rbx, gs:[{r} + 8*3]",
-        "mov rbp, gs:[{r} + 8*5]",
-        "mov rsi, gs:[{r} + 8*6]",
-        "mov rdi, gs:[{r} + 8*7]",
-        "mov r8, gs:[{r} + 8*8]",
-        "mov r9, gs:[{r} + 8*9]",
-        "mov r10, gs:[{r} + 8*10]",
-        "mov r11, gs:[{r} + 8*11]",
-        "mov r12, gs:[{r} + 8*12]",
-        "mov r13, gs:[{r} + 8*13]",
-        "mov r14, gs:[{r} + 8*14]",
-        "mov r15, gs:[{r} + 8*15]",
-        "push qword ptr gs:[{flags}]",
-        "popfq",
-        "mov rsp, gs:[{r} + 8*4]",
+        "cmp dword ptr gs:[{masked}], 0",
+        ".globl relive_past_the_check",
+        "relive_past_the_check:",
+        "jne {with_signal}",
+        restore_state!(),
         "mov dword ptr gs:[{inside}], 0",
         "jmp gs:[{resume}]",
+        ".globl relive_left",
+        "relive_left:",
+        r = const REGISTERS,
+        flags = const FLAGS,
+        v = const VECTORS,
+        inside = const thread!(inside),
+        masked = const thread!(masked),
+        this = const thread!(this),
+        resume = const thread!(resume),
+        with_signal = sym leave_with_signal,
+    )
+}
+
+/// The same when a signal waits: traps when everything is restored.
+///
+/// # Safety
+/// As above.
+#[unsafe(naked)]
+pub unsafe extern "C" fn leave_with_signal() {
+    naked_asm!(
+        restore_state!(),
+        "mov dword ptr gs:[{inside}], 0",
+        "int3",
+        "ud2",
         r = const REGISTERS,
         flags = const FLAGS,
         v = const VECTORS,
         inside = const thread!(inside),
         this = const thread!(this),
-        resume = const thread!(resume),
     )
+}
+
+/// Traps with everything restored.
+///
+/// # Safety
+/// A signal waits.
+#[unsafe(naked)]
+pub unsafe extern "C" fn raise() {
+    naked_asm!("int3", "ud2")
+}
+
+unsafe extern "C" {
+    static relive_past_the_check: u8;
+    static relive_left: u8;
+}
+
+/// Where the engine itself is: its first and last address.
+static OWN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Notes where the engine is.
+pub fn set_own(start: u64, end: u64) {
+    OWN[0].store(start, Ordering::Relaxed);
+    OWN[1].store(end, Ordering::Relaxed);
+}
+
+/// Whether an address is the engine's own code.
+pub fn is_engine(at: u64) -> bool {
+    (OWN[0].load(Ordering::Relaxed)..OWN[1].load(Ordering::Relaxed)).contains(&at)
+}
+
+/// Whether it is too late for [`leave`] to notice a signal that has been put aside.
+pub fn is_past_the_check(at: u64) -> bool {
+    let (start, end) = (&raw const relive_past_the_check as u64, &raw const relive_left as u64);
+    (start..end).contains(&at)
 }
 
 /// Into the engine with a target in `rcx`, the program's own being spilled.

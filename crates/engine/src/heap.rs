@@ -4,7 +4,8 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::ptr;
-use relive_abi::kernel::{self, MAP_ANONYMOUS, MAP_PRIVATE, PROT_RW};
+use crate::zone;
+use relive_abi::kernel;
 use relive_abi::page_up;
 
 /// The smallest block is 16 bytes, the largest 32 KiB.
@@ -38,8 +39,7 @@ impl Heap {
 
 /// Memory from the kernel; null if there is none.
 fn map(len: u64) -> u64 {
-    // SAFETY: a new mapping replaces nothing.
-    unsafe { kernel::mmap(0, len, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) }.unwrap_or(0)
+    zone::map(len).unwrap_or(0)
 }
 
 fn class(layout: Layout) -> Option<usize> {

@@ -4,7 +4,7 @@
 use crate::process::{PROCESS, Process};
 use crate::thread::register::{R8, R9, R10, R11, RAX, RCX, RDI, RDX, RSI};
 use crate::thread::{KERNEL_CALLS, Thread};
-use crate::threads;
+use crate::{signals, threads};
 use relive_abi::kernel::{self, Errno};
 use relive_abi::page_up;
 
@@ -13,6 +13,9 @@ pub mod number {
     pub const MMAP: u64 = 9;
     pub const MPROTECT: u64 = 10;
     pub const MUNMAP: u64 = 11;
+    pub const RT_SIGACTION: u64 = 13;
+    pub const RT_SIGRETURN: u64 = 15;
+    pub const SIGALTSTACK: u64 = 131;
     pub const MREMAP: u64 = 25;
     pub const CLONE: u64 = 56;
     pub const FORK: u64 = 57;
@@ -27,7 +30,10 @@ pub mod number {
 }
 use number::*;
 
-const WATCHED: [u64; 14] = [
+const WATCHED: [u64; 17] = [
+    RT_SIGACTION,
+    RT_SIGRETURN,
+    SIGALTSTACK,
     MMAP,
     MPROTECT,
     MUNMAP,
@@ -74,6 +80,9 @@ pub fn handle(thread: &mut Thread) {
     let result = match thread.context.registers[RAX] {
         CLONE | FORK | VFORK | CLONE3 => threads::begin(thread),
         EXIT => threads::end(thread),
+        RT_SIGACTION => signals::action(thread, arguments(thread)),
+        RT_SIGRETURN => signals::return_from_handler(thread),
+        SIGALTSTACK => signals::alternate_stack(thread, arguments(thread)),
         EXECVE | EXECVEAT => crate::execute::execute(thread),
         MMAP => changing(thread, a, b, false),
         MUNMAP => changing(thread, a, b, true),

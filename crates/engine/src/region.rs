@@ -1,6 +1,7 @@
 //! Memory for translated code: near the code it is made from, so that what is relative to an instruction stays in
 //! reach.
 
+use crate::boot::die;
 use crate::translate::emit::reaches;
 use alloc::vec::Vec;
 use relive_abi::kernel::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE};
@@ -54,18 +55,20 @@ impl Regions {
         Self { all: Vec::new() }
     }
 
-    /// One with room that is near an address. `None` if there is no memory; the second says whether it is new.
-    pub fn near(&mut self, pc: u64) -> Option<(&mut Region, bool)> {
+    /// One with room that is near an address; the second says whether it is new. Without room for code nothing can
+    /// go on.
+    pub fn near(&mut self, pc: u64) -> (&mut Region, bool) {
         let found = self.all.iter().position(|r| r.is_near(pc) && r.has_room());
         let is_new = found.is_none();
         let index = match found {
             Some(index) => index,
             None => {
-                self.all.push(reserve(pc)?);
+                let region = reserve(pc).unwrap_or_else(|| die(b"relive: no room for code near the program\n"));
+                self.all.push(region);
                 self.all.len() - 1
             }
         };
-        Some((&mut self.all[index], is_new))
+        (&mut self.all[index], is_new)
     }
 
     /// Whether an address is in translated code.

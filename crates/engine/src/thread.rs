@@ -1,6 +1,7 @@
 //! What each thread has of its own, where `gs` points: places for registers, the ways into the engine, the table of
 //! return targets and, behind them, its counters.
 
+use crate::frame::{SignalInfo, SignalStack};
 use relive_abi::engine::COUNTERS_LEN;
 
 /// The state of a program that is not running just now.
@@ -74,8 +75,18 @@ pub struct Thread {
     pub context: Context,
     /// The thread's number.
     pub tid: u32,
-    /// Fill.
-    pub unused: u32,
+    /// A signal has been put aside and everything is blocked.
+    pub masked: u32,
+    /// What the program blocks, while everything is blocked.
+    pub mask: u64,
+    /// The signal; number 0 if there is none.
+    pub put_aside: SignalInfo,
+    /// The program's signal stack.
+    pub signal_stack: SignalStack,
+    /// The engine's.
+    pub engine_stack: SignalStack,
+    /// Where the program's handlers are.
+    pub handlers: u64,
     /// Which system calls the engine looks at: not zero.
     pub kernel_calls: [u8; KERNEL_CALLS],
     /// Where returns go, by the low bits of the address.

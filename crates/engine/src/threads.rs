@@ -1,27 +1,30 @@
 //! Threads and processes begin and end.
 
 use crate::entry;
+use crate::frame::{SignalInfo, SignalStack};
 use crate::kernel_calls::{self, arguments, number};
 use crate::log::Log;
 use crate::process::{PROCESS, Process};
+use crate::signals::{self, Handlers};
 use crate::thread::register::{R11, RAX, RCX, RSP};
 use crate::thread::{self, KERNEL_CALLS, RETURNS, Thread, offset};
+use alloc::boxed::Box;
 use core::arch::naked_asm;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use relive_abi::engine::{self as abi, Arena};
-use relive_abi::kernel::{self, Errno, MAP_ANONYMOUS, MAP_NORESERVE, MAP_PRIVATE, PROT_RW};
+use relive_abi::kernel::{self, Errno};
 
 const STACK_LEN: u64 = 256 << 10;
+/// Of the engine's signal handler, with room for the largest state a processor may have.
+const SIGNAL_STACK_LEN: u64 = 64 << 10;
 const ENOMEM: Errno = Errno(12);
 const EINVAL: Errno = Errno(22);
 
 /// Memory for a thread: its stack in the engine, then its own words, then counters in the arena.
 pub fn allocate(arena: &Arena, process: u32) -> Result<&'static mut Thread, Errno> {
-    let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    // SAFETY: a new mapping replaces nothing.
-    let at = unsafe { kernel::mmap(0, STACK_LEN + thread::LEN, PROT_RW, flags, -1, 0) }?;
-    let this = at + STACK_LEN;
+    let at = crate::zone::map(SIGNAL_STACK_LEN + STACK_LEN + thread::LEN)?;
+    let this = at + SIGNAL_STACK_LEN + STACK_LEN;
     map_counters(arena, process, this)?;
     // SAFETY: fresh memory of the right size, all zero, which is a valid thread.
     let thread = unsafe { &mut *(this as *mut Thread) };
@@ -31,6 +34,8 @@ pub fn allocate(arena: &Arena, process: u32) -> Result<&'static mut Thread, Errn
     thread.enter = entry::enter as *const () as u64;
     thread.enter_indirect = entry::enter_indirect as *const () as u64;
     thread.wrong_landing = entry::wrong_landing as *const () as u64;
+    thread.engine_stack = SignalStack::new(at, SIGNAL_STACK_LEN);
+    thread.signal_stack = SignalStack::NONE;
     kernel_calls::watch(&mut thread.kernel_calls);
     thread.returns.fill(entry::unknown_return as *const () as u64);
     Ok(thread)
@@ -48,6 +53,7 @@ fn map_counters(arena: &Arena, process: u32, thread: u64) -> Result<(), Errno> {
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
+const CLONE_SIGHAND: u64 = 0x800;
 const SIGCHLD: u64 = 17;
 
 /// What is asked of `clone3`, as far as it matters here.
@@ -109,7 +115,7 @@ pub fn begin(thread: &mut Thread) -> Result<usize, Errno> {
     } else if !shares {
         call[1] = 0;
     }
-    if shares { share(thread, number, call, stack) } else { fork(thread, number, call, stack) }
+    if shares { share(thread, number, call, stack, flags) } else { fork(thread, number, call, stack) }
 }
 
 /// A process of its own, a copy of this one.
@@ -117,15 +123,22 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Resul
     // Held over the call, so that the copy is in order.
     let mut guard = PROCESS.take();
     let process = guard.as_mut().ok_or(EINVAL)?;
+    let mask = signals::block_all();
     // SAFETY: the child returns here too, on a copy of this stack.
-    let child = unsafe { kernel::call6(number as usize, call) }?;
-    if child == 0 {
+    let child = unsafe { kernel::call6(number as usize, call) };
+    if child == Ok(0) {
+        // What has been put aside is the parent's.
+        thread.put_aside = SignalInfo::NONE;
+        signals::set_mask(if thread.masked != 0 { thread.mask } else { mask });
+        thread.masked = 0;
         if stack != 0 {
             thread.context.registers[RSP] = stack;
         }
         become_process(process, thread);
+    } else {
+        signals::set_mask(mask);
     }
-    Ok(child)
+    child
 }
 
 /// In the child of a fork: what it counts is its own from now on.
@@ -141,7 +154,7 @@ fn become_process(process: &mut Process, thread: &mut Thread) {
 }
 
 /// A thread, or a process that uses the same memory for a while.
-fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Result<usize, Errno> {
+fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: u64) -> Result<usize, Errno> {
     let child = {
         let mut guard = PROCESS.take();
         let process = guard.as_mut().ok_or(EINVAL)?;
@@ -159,10 +172,23 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Resu
         }
         child.resume = process.go_on(thread.context.pc, None);
         child.inside = 1;
+        child.put_aside = SignalInfo::NONE;
+        child.masked = 0;
+        child.signal_stack = SignalStack::NONE;
+        child.handlers = if flags & CLONE_SIGHAND != 0 {
+            thread.handlers
+        } else {
+            // SAFETY: a thread's handlers live as long as it does; the lock is held.
+            let copy = unsafe { (*(thread.handlers as *const Handlers)).clone() };
+            Box::into_raw(Box::new(copy)).expose_provenance() as u64
+        };
         child
     };
+    let mask = signals::block_all();
+    child.mask = if thread.masked != 0 { thread.mask } else { mask };
     // SAFETY: the child has memory of its own for all that the engine needs.
     let result = unsafe { clone(number, &call, child.this) };
+    signals::set_mask(mask);
     if (-4095..0).contains(&result) {
         if let Some(process) = PROCESS.take().as_mut() {
             process.ended.push(child);
@@ -175,6 +201,8 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Resu
 /// The number is kept where the kernel cannot: the thread has not started yet when its parent goes on.
 unsafe extern "C" fn begun(thread: &mut Thread) {
     thread.tid = kernel::gettid();
+    signals::use_own_stack(thread);
+    signals::set_mask(thread.mask);
 }
 
 /// Asks for a child that shares this memory. Returns in the parent only; the child goes to `resume` of its thread.

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::arena::Arena;
 use crate::image::Image;
 use libc::{c_void, pid_t, user_regs_struct};
-use relive_abi::engine::Boot;
+use relive_abi::engine::{Boot, ZONE};
 use relive_abi::page_up;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -78,14 +78,14 @@ impl Stopped {
         let prot_all = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
         let len = page_up(image.len()) + STACK_LEN;
         let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        let base = self.call(instruction, libc::SYS_mmap, [0, len, prot_all, private, u64::MAX, 0])?;
+        let base = self.call(instruction, libc::SYS_mmap, [ZONE - (1 << 30), len, prot_all, private, u64::MAX, 0])?;
         // The path lies where the image will.
         let path = arena.path();
         self.write(base, &[path.as_bytes(), &[0]].concat())?;
         let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
         let fd = self.call(instruction, libc::SYS_open, [base, flags, 0, 0, 0, 0])?;
         let (read_write, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
-        let map = [0, arena.len(), read_write as u64, shared as u64, fd, 0];
+        let map = [ZONE, arena.len(), read_write as u64, shared as u64, fd, 0];
         let mapped = self.call(instruction, libc::SYS_mmap, map)?;
         self.call(instruction, libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
         self.write(instruction, &covered)?;

@@ -87,12 +87,13 @@ pub struct Spilled {
     pub rax: bool,
     /// `rcx` is in [`offset::RCX`].
     pub rcx: bool,
-    /// This register is in [`offset::SCRATCH`].
-    pub scratch: Option<Gpr>,
 }
 
 /// Instead of an address in a [`Mark`]: the program is about to go where `rcx` says.
 pub const IN_RCX: u64 = 0;
+
+/// The same: the engine is about to change something, and a few instructions later has put it back.
+pub const STEP: u64 = 1;
 
 /// From this place on, the state of the program is that before the instruction at `pc`, but for what is spilled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -216,7 +217,7 @@ impl Writer<'_, '_> {
     fn write(&mut self, way: &Way) {
         if self.request.landing {
             self.unit.landing = Some(self.unit.hot.here());
-            self.mark(self.request.pc, Spilled { rax: true, rcx: true, scratch: None });
+            self.mark(STEP, Spilled::default());
             landing(&mut self.unit.hot, self.request.pc);
         }
         self.unit.body = self.unit.hot.here();
@@ -277,6 +278,9 @@ impl Writer<'_, '_> {
     }
 
     fn count_here(&mut self, counter: u32, free: Free, pc: u64) {
+        if !free.flags && free.register.is_none() {
+            self.mark(STEP, Spilled::default());
+        }
         count(&mut self.unit.hot, counter, free);
         self.mark(pc, Spilled::default());
     }
@@ -356,8 +360,12 @@ impl Writer<'_, '_> {
             }
             Some(counter) => {
                 let free = Free::at(self.request.source, self.effects, to);
-                self.unit.marks.push(Mark { at: start, pc: to, spilled: Spilled::default() });
+                let simple = free.flags || free.register.is_some();
+                let pc = if simple { to } else { STEP };
+                self.unit.marks.push(Mark { at: start, pc, spilled: Spilled::default() });
                 count(&mut self.unit.cold, counter, free);
+                let at = self.unit.cold.here();
+                self.unit.marks.push(Mark { at, pc: to, spilled: Spilled::default() });
                 let field = self.unit.cold.jump(start);
                 let stub = self.unit.cold.here();
                 leave(&mut self.unit.cold, number);

@@ -1,0 +1,380 @@
+//! Signals: the kernel tells the engine, and the engine tells the program, as if the program had been interrupted in
+//! its own code.
+//!
+//! The engine's handler runs on a stack of its own with everything blocked. Where it finds the thread decides:
+//!
+//! * In the cache, where the state is the program's: the handler of the program is started at once.
+//! * In the cache, in the middle of something the engine has added: one step further, until that is over.
+//! * In the engine: the signal is put aside, everything stays blocked, and [`entry::leave`](crate::entry) raises a trap
+//!   when the program's state is whole again.
+//!
+//! The program's blocked signals are the kernel's, so that what it blocks does not arrive here either.
+
+use crate::boot::die;
+use crate::entry;
+use crate::frame::{DISABLED, Frame, ON_STACK, SignalInfo, SignalStack, UserContext, extended_len, reset_extended};
+use crate::process::{PROCESS, Process};
+use crate::thread::register::{RAX, RCX, RDI, RDX, RSI};
+use crate::thread::Thread;
+use crate::translate::{IN_RCX, STEP};
+use core::arch::{asm, naked_asm};
+use relive_abi::kernel::{self, Errno};
+
+/// How many signals there are, with the one that does not exist.
+const SIGNALS: usize = 65;
+const ILL: i32 = 4;
+const TRAP: i32 = 5;
+const BUS: i32 = 7;
+const FPE: i32 = 8;
+const SEGV: i32 = 11;
+
+const RT_SIGACTION: usize = 13;
+const RT_SIGPROCMASK: usize = 14;
+const SIGALTSTACK: usize = 131;
+
+const SA_SIGINFO: u64 = 4;
+const SA_ONSTACK: u64 = 0x0800_0000;
+const SA_NODEFER: u64 = 0x4000_0000;
+const SA_RESETHAND: u64 = 0x8000_0000;
+const SA_RESTORER: u64 = 0x0400_0000;
+
+/// The flag that makes the processor trap behind the next instruction.
+const TRAP_FLAG: u64 = 1 << 8;
+const DIRECTION_FLAG: u64 = 1 << 10;
+const RESUME_FLAG: u64 = 1 << 16;
+
+/// All signals but the one by which the engine proceeds.
+const ALL_BUT_TRAP: u64 = !(1 << (TRAP - 1));
+
+/// What is to be done about a signal, as the kernel has it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Action {
+    handler: u64,
+    flags: u64,
+    restorer: u64,
+    mask: u64,
+}
+
+impl Action {
+    const DEFAULT: Self = Self { handler: 0, flags: 0, restorer: 0, mask: 0 };
+
+    /// Whether the program has a handler.
+    const fn is_handled(&self) -> bool {
+        self.handler > 1
+    }
+}
+
+/// What the program has asked for, signal by signal.
+#[derive(Clone)]
+pub struct Handlers([Action; SIGNALS]);
+
+impl Handlers {
+    /// Those of a program that has just been executed: some may be ignored.
+    pub fn inherited() -> Self {
+        let mut all = [Action::DEFAULT; SIGNALS];
+        for (number, action) in all.iter_mut().enumerate().skip(1) {
+            // SAFETY: only writes the action.
+            let _ = unsafe { kernel::call6(RT_SIGACTION, [number, 0, (&raw mut *action).addr(), 8, 0, 0]) };
+        }
+        install(TRAP, 0);
+        Self(all)
+    }
+}
+
+/// Lets the kernel tell the engine about a signal.
+fn install(number: i32, flags: u64) {
+    let action = Action {
+        handler: on_signal_entry as *const () as u64,
+        flags: flags | SA_SIGINFO | SA_ONSTACK | SA_RESTORER,
+        restorer: restore as *const () as u64,
+        mask: u64::MAX,
+    };
+    // SAFETY: only reads the action.
+    let _ = unsafe { kernel::call6(RT_SIGACTION, [number as usize, (&raw const action).expose_provenance(), 0, 8, 0, 0]) };
+}
+
+/// `rt_sigaction`.
+pub fn action(thread: &mut Thread, [number, new, old, size, ..]: [usize; 6]) -> Result<usize, Errno> {
+    const EINVAL: Errno = Errno(22);
+    if number == 0 || number >= SIGNALS || size != 8 {
+        return Err(EINVAL);
+    }
+    let _guard = PROCESS.take();
+    // SAFETY: a thread's handlers live as long as it does; the lock is held.
+    let known = unsafe { &mut (*(thread.handlers as *mut Handlers)).0[number] };
+    let before = *known;
+    if new != 0 {
+        // SAFETY: the program says that it is there.
+        let asked = unsafe { *(new as *const Action) };
+        if asked.is_handled() || number as i32 == TRAP {
+            // The kernel knows whether this signal can be handled at all.
+            if matches!(number, 9 | 19) {
+                return Err(EINVAL);
+            }
+            const KEPT: u64 = 1 | 2 | 0x1000_0000; // NOCLDSTOP, NOCLDWAIT, RESTART
+            install(number as i32, asked.flags & KEPT);
+        } else {
+            // SAFETY: only reads the action.
+            unsafe { kernel::call6(RT_SIGACTION, [number, new, 0, 8, 0, 0]) }?;
+        }
+        *known = asked;
+    }
+    if old != 0 {
+        // SAFETY: the program says that there is room.
+        unsafe { *(old as *mut Action) = before };
+    }
+    Ok(0)
+}
+
+/// `sigaltstack`: the kernel keeps the engine's.
+pub fn alternate_stack(thread: &mut Thread, [new, old, ..]: [usize; 6]) -> Result<usize, Errno> {
+    const EPERM: Errno = Errno(1);
+    const ENOMEM: Errno = Errno(12);
+    const SMALLEST: u64 = 2048;
+    let pointer = thread.context.registers[crate::thread::register::RSP];
+    let mut before = thread.signal_stack;
+    let is_used = before.holds(pointer);
+    if is_used {
+        before.flags |= ON_STACK;
+    }
+    if new != 0 {
+        // SAFETY: the program says that it is there.
+        let asked = unsafe { *(new as *const SignalStack) };
+        if is_used {
+            return Err(EPERM);
+        }
+        if asked.flags & DISABLED != 0 {
+            thread.signal_stack = SignalStack::NONE;
+        } else if asked.len < SMALLEST {
+            return Err(ENOMEM);
+        } else {
+            thread.signal_stack = asked;
+            thread.signal_stack.flags &= !ON_STACK;
+        }
+    }
+    if old != 0 {
+        // SAFETY: the program says that there is room.
+        unsafe { *(old as *mut SignalStack) = before };
+    }
+    Ok(0)
+}
+
+/// Gives the calling thread the engine's signal stack.
+pub fn use_own_stack(thread: &Thread) {
+    let stack = thread.engine_stack;
+    // SAFETY: the stack is this thread's alone.
+    let _ = unsafe { kernel::call6(SIGALTSTACK, [(&raw const stack).expose_provenance(), 0, 0, 0, 0, 0]) };
+}
+
+/// Blocks everything, and says what was blocked.
+pub fn block_all() -> u64 {
+    kernel::block_signals()
+}
+
+/// Sets what is blocked.
+pub fn set_mask(mask: u64) {
+    // SAFETY: only reads the set.
+    let _ = unsafe { kernel::call6(RT_SIGPROCMASK, [2, (&raw const mask).expose_provenance(), 0, 8, 0, 0]) };
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn on_signal_entry() {
+    naked_asm!("cld", "jmp {handler}", handler = sym on_signal)
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn restore() {
+    naked_asm!("mov eax, 15", "syscall", "ud2")
+}
+
+/// The thread this is.
+fn current() -> &'static mut Thread {
+    let this: u64;
+    // SAFETY: `gs` points to the thread wherever signals are not blocked.
+    unsafe {
+        asm!("mov {}, gs:[0]", out(reg) this, options(nostack, preserves_flags));
+        &mut *(this as *mut Thread)
+    }
+}
+
+unsafe extern "C" fn on_signal(number: i32, info: &mut SignalInfo, context: &mut UserContext) {
+    let thread = current();
+    let is_fault = info.code > 0 && matches!(number, ILL | TRAP | BUS | FPE | SEGV);
+    if number == TRAP && thread.put_aside.number != 0 {
+        return proceed(thread, context);
+    }
+    if entry::is_engine(context.rip) || thread.inside != 0 {
+        if is_fault {
+            die(b"relive: a fault inside the engine\n");
+        }
+        return put_aside(thread, info, context);
+    }
+    arrive(thread, *info, context);
+}
+
+/// The engine is at work: the signal waits until it is done.
+fn put_aside(thread: &mut Thread, info: &SignalInfo, context: &mut UserContext) {
+    thread.put_aside = *info;
+    thread.mask = context.mask;
+    thread.masked = 1;
+    context.mask = ALL_BUT_TRAP;
+    // Too late for the engine to notice: it does the last part again.
+    if entry::is_past_the_check(context.rip) {
+        context.rip = entry::leave_with_signal as *const () as u64;
+    }
+}
+
+/// A trap after a signal was put aside: the program's state is whole, or one step closer to that.
+fn proceed(thread: &mut Thread, context: &mut UserContext) {
+    context.rflags &= !TRAP_FLAG;
+    if thread.masked == 0 && entry::is_engine(context.rip) {
+        // A step into the engine: when it is done, it will see to it.
+        thread.masked = 1;
+        return;
+    }
+    if thread.masked != 0 {
+        thread.masked = 0;
+        context.rip = thread.resume;
+    }
+    context.mask = thread.mask;
+    let info = core::mem::replace(&mut thread.put_aside, SignalInfo::NONE);
+    arrive(thread, info, context);
+}
+
+/// A signal while code in the cache runs, or none of the engine's.
+fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) {
+    let mut guard = PROCESS.take();
+    let Some(process) = guard.as_mut() else { die(b"relive: a signal before the start\n") };
+    if process.cache.contains(context.rip) {
+        match process.cache.place(context.rip) {
+            Some(mark) if mark.pc != STEP => {
+                context.rip = if mark.pc == IN_RCX { *context.register(RCX) } else { mark.pc };
+                if mark.spilled.rax {
+                    *context.register(RAX) = thread.rax;
+                }
+                if mark.spilled.rcx {
+                    *context.register(RCX) = thread.rcx;
+                }
+            }
+            _ => {
+                thread.put_aside = info;
+                thread.mask = context.mask;
+                context.mask = ALL_BUT_TRAP;
+                context.rflags |= TRAP_FLAG;
+                return;
+            }
+        }
+    }
+    // Where it happened is told twice for these.
+    if info.code > 0 && matches!(info.number, ILL | FPE | TRAP) && process.cache.contains(info.address) {
+        info.address = context.rip;
+    }
+    deliver(thread, process, &info, context);
+}
+
+/// Starts the program's handler; `context` is the program's, and becomes that of the handler.
+fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, context: &mut UserContext) {
+    let number = info.number as usize;
+    // SAFETY: a thread's handlers live as long as it does; the lock is held.
+    let known = unsafe { &mut (*(thread.handlers as *mut Handlers)).0[number] };
+    let action = *known;
+    if !action.is_handled() {
+        return without_handler(thread, process, info, context);
+    }
+    if action.flags & SA_RESETHAND != 0 {
+        *known = Action::DEFAULT;
+        if info.number != TRAP {
+            reset(info.number);
+        }
+    }
+    let own_stack = context.stack;
+    let mut stack = thread.signal_stack;
+    let is_used = stack.holds(context.rsp);
+    let top = if action.flags & SA_ONSTACK != 0 && stack.flags & DISABLED == 0 && !is_used {
+        stack.start + stack.len
+    } else {
+        // The program may use 128 bytes below its stack.
+        context.rsp - 128
+    };
+    if is_used {
+        stack.flags |= ON_STACK;
+    }
+    // SAFETY: the kernel has put it there.
+    let len = unsafe { extended_len(context.extended) };
+    let extended = (top - len) & !63;
+    let frame = ((extended - size_of::<Frame>() as u64) & !15) - 8;
+    let mut interrupted = *context;
+    interrupted.stack = stack;
+    // SAFETY: the program's stack. If there is no room, this fault ends the process, as the kernel would.
+    unsafe {
+        core::ptr::copy_nonoverlapping(context.extended as *const u8, extended as *mut u8, len as usize);
+        interrupted.extended = extended;
+        *(frame as *mut Frame) = Frame { restorer: action.restorer, context: interrupted, info: *info };
+        reset_extended(context.extended);
+    }
+    let own = if action.flags & SA_NODEFER != 0 { 0 } else { 1 << (number - 1) };
+    context.mask |= action.mask | own;
+    context.rsp = frame;
+    context.rflags &= !(TRAP_FLAG | DIRECTION_FLAG | RESUME_FLAG);
+    *context.register(RAX) = 0;
+    *context.register(RDI) = number as u64;
+    *context.register(RSI) = frame + core::mem::offset_of!(Frame, info) as u64;
+    *context.register(RDX) = frame + core::mem::offset_of!(Frame, context) as u64;
+    context.rip = process.go_on(action.handler, None);
+    context.stack = own_stack;
+}
+
+/// The program does not handle it (any more).
+fn without_handler(thread: &mut Thread, process: &mut Process, info: &SignalInfo, context: &mut UserContext) {
+    const TGKILL: usize = 234;
+    const IGNORED: u64 = 1;
+    // SAFETY: a thread's handlers live as long as it does; the lock is held.
+    let handler = unsafe { (*(thread.handlers as *mut Handlers)).0[info.number as usize].handler };
+    if handler != IGNORED || info.code > 0 {
+        // As the kernel does it by itself, when this returns.
+        reset(info.number);
+        let call = [kernel::getpid() as usize, kernel::gettid() as usize, info.number as usize, 0, 0, 0];
+        // SAFETY: no memory is concerned.
+        let _ = unsafe { kernel::call6(TGKILL, call) };
+        context.mask &= !(1 << (info.number - 1));
+    }
+    context.rip = process.go_on(context.rip, None);
+}
+
+/// Lets the kernel do what it does by itself.
+fn reset(number: i32) {
+    let action = Action::DEFAULT;
+    // SAFETY: only reads the action.
+    let _ = unsafe { kernel::call6(RT_SIGACTION, [number as usize, (&raw const action).expose_provenance(), 0, 8, 0, 0]) };
+}
+
+/// `rt_sigreturn`: back to what was interrupted, as the program's frame says it is.
+pub fn return_from_handler(thread: &mut Thread) -> ! {
+    block_all();
+    let at = thread.context.registers[crate::thread::register::RSP];
+    // SAFETY: the program says that it is there.
+    let mut context = unsafe { *(at as *const UserContext) };
+    if context.stack.flags & DISABLED != 0 || context.stack.len >= 2048 {
+        thread.signal_stack = context.stack;
+        thread.signal_stack.flags &= !ON_STACK;
+    }
+    context.stack = thread.engine_stack;
+    let resume = match PROCESS.take().as_mut() {
+        Some(process) => process.go_on(context.rip, None),
+        None => die(b"relive: a signal before the start\n"),
+    };
+    context.rip = resume;
+    if thread.masked != 0 {
+        // Another signal arrived meanwhile: it is next.
+        thread.mask = context.mask;
+        thread.resume = resume;
+        context.mask = ALL_BUT_TRAP;
+        context.rip = entry::raise as *const () as u64;
+    }
+    thread.inside = 0;
+    // SAFETY: the kernel restores what is said here and goes there.
+    unsafe {
+        asm!("mov rsp, {}", "mov eax, 15", "syscall", "ud2", in(reg) &raw const context, options(noreturn));
+    }
+}
