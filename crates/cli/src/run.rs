@@ -36,6 +36,10 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
+    /// Only files whose path matches: * is anything, ? one character; can be given several times
+    #[arg(long, value_name = "GLOB")]
+    modules: Vec<String>,
+
     /// Run it without counting anything and leave no profile: shows what the engine alone costs
     #[arg(long, conflicts_with = "output")]
     no_count: bool,
@@ -81,7 +85,8 @@ fn save(args: &Args, seen: &Seen) -> Result<()> {
     let mut modules = Vec::new();
     for (i, seen_file) in seen.files.iter().enumerate() {
         let Origin::File(path) = &seen_file.origin else { continue };
-        if files[i].is_none() || seen_file.straight.is_empty() {
+        let wanted = args.modules.is_empty() || args.modules.iter().any(|glob| matches(glob, &path.to_string_lossy()));
+        if !wanted || files[i].is_none() || seen_file.straight.is_empty() {
             continue;
         }
         modules.push(module(path, i, seen_file, &files)?);
@@ -143,4 +148,34 @@ fn module(path: &Path, number: usize, seen: &File, files: &[Option<Known>]) -> R
         observed.fill(&mut module);
         Ok(module)
     })
+}
+
+/// Whether a path looks like that.
+fn matches(glob: &str, path: &str) -> bool {
+    let mut rest = glob.chars();
+    match rest.next() {
+        None => path.is_empty(),
+        Some('*') => {
+            let ends = path.char_indices().map(|(at, _)| at).chain([path.len()]);
+            ends.into_iter().any(|at| matches(rest.as_str(), &path[at..]))
+        }
+        Some(wanted) => {
+            let mut path = path.chars();
+            path.next().is_some_and(|c| wanted == '?' || c == wanted) && matches(rest.as_str(), path.as_str())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn globs() {
+        assert!(matches("*/libc.so*", "/usr/lib/libc.so.6"));
+        assert!(matches("*", ""));
+        assert!(matches("/bin/?s", "/bin/ls"));
+        assert!(!matches("/bin/?s", "/bin/cat"));
+        assert!(!matches("libc.so", "/usr/lib/libc.so.6"));
+    }
 }

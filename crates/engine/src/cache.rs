@@ -23,13 +23,22 @@ pub struct Entry {
     pub body: u64,
     /// Where computed jumps enter it; 0 if there is no landing yet.
     landing: u64,
-    /// The program's code in it.
-    pieces: Vec<abi::Piece>,
-    /// Its parts in the cache.
-    hot: (u64, u64),
-    cold: (u64, u64),
-    marks: Vec<Mark>,
+    /// The program's code in it: the first of [`Cache::pieces`], and how many.
+    pieces: (u32, u32),
+    /// Its parts in the cache, each with its length.
+    hot: (u64, u32),
+    cold: (u64, u32),
+    /// What it was translated with, so that it can be done again.
+    first_exit: u32,
+    counter: u32,
+    begins_with_landing: bool,
     is_valid: bool,
+}
+
+impl Entry {
+    fn holds(&self, at: u64) -> bool {
+        at.wrapping_sub(self.hot.0) < u64::from(self.hot.1) || at.wrapping_sub(self.cold.0) < u64::from(self.cold.1)
+    }
 }
 
 /// Everything that is translated.
@@ -37,6 +46,7 @@ pub struct Cache {
     units: Vec<Entry>,
     by_pc: HashMap<u64, u32>,
     exits: Vec<Exit>,
+    pieces: Vec<abi::Piece>,
     /// Exits by where they lead.
     ways: HashMap<u64, Vec<u32>>,
     sites: Sites,
@@ -75,6 +85,7 @@ impl Cache {
             units: Vec::new(),
             by_pc: HashMap::new(),
             exits: Vec::new(),
+            pieces: Vec::new(),
             ways: HashMap::new(),
             sites: Sites::new(),
             regions: Regions::new(),
@@ -164,21 +175,24 @@ impl Cache {
         self.counters += unit.counters;
         write_down(log, mapping.number, counter, &unit);
         self.statistics.units += 1;
-        Some(self.add(pc, unit))
+        Some(self.add(pc, unit, first_exit, counter))
     }
 
-    fn add(&mut self, pc: u64, unit: Unit) -> u32 {
+    fn add(&mut self, pc: u64, unit: Unit, first_exit: u32, counter: Option<u32>) -> u32 {
         let number = self.units.len() as u32;
         self.units.push(Entry {
             pc,
             body: unit.body,
             landing: unit.landing.unwrap_or(0),
-            pieces: unit.pieces,
-            hot: (unit.hot.at, unit.hot.here()),
-            cold: (unit.cold.at, unit.cold.here()),
-            marks: unit.marks,
+            pieces: (self.pieces.len() as u32, unit.pieces.len() as u32),
+            hot: (unit.hot.at, unit.hot.len()),
+            cold: (unit.cold.at, unit.cold.len()),
+            first_exit,
+            counter: counter.unwrap_or(abi::NO_COUNTER),
+            begins_with_landing: unit.landing.is_some(),
             is_valid: true,
         });
+        self.pieces.extend(unit.pieces);
         self.by_pc.insert(pc, number);
         for exit in unit.exits {
             self.add_exit(exit);
@@ -242,7 +256,8 @@ impl Cache {
     pub fn invalidate(&mut self, start: u64, end: u64) -> bool {
         let mut any = false;
         for unit in &mut self.units {
-            if !unit.is_valid || !unit.pieces.iter().any(|p| p.start < end && start < p.end) {
+            let pieces = &self.pieces[unit.pieces.0 as usize..][..unit.pieces.1 as usize];
+            if !unit.is_valid || !pieces.iter().any(|p| p.start < end && start < p.end) {
                 continue;
             }
             any = true;
@@ -260,12 +275,26 @@ impl Cache {
         any
     }
 
-    /// What place of the program a place in the cache is.
-    pub fn place(&self, at: u64) -> Option<Mark> {
-        let in_unit = |u: &&Entry| (u.hot.0..u.hot.1).contains(&at) || (u.cold.0..u.cold.1).contains(&at);
-        let unit = self.units.iter().find(in_unit)?;
-        let part = if (unit.hot.0..unit.hot.1).contains(&at) { unit.hot } else { unit.cold };
-        unit.marks.iter().filter(|m| (part.0..part.1).contains(&m.at) && m.at <= at).max_by_key(|m| m.at).copied()
+    /// What place of the program a place in the cache is. Seldom asked, so that it is found out by translating once
+    /// more; `None` if the code is not the same any more, or the place is not in a unit.
+    pub fn place(&mut self, at: u64, maps: &Maps) -> Option<Mark> {
+        let unit = self.units.iter().find(|unit| unit.holds(at))?;
+        let request = Request {
+            source: maps,
+            pc: unit.pc,
+            hot: unit.hot.0,
+            cold: unit.cold.0,
+            first_exit: unit.first_exit,
+            counter: (unit.counter != abi::NO_COUNTER).then_some(unit.counter),
+            landing: unit.begins_with_landing,
+        };
+        let again = translate::translate(&request, &mut self.effects);
+        if (again.hot.len(), again.cold.len()) != (unit.hot.1, unit.cold.1) {
+            return None;
+        }
+        let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);
+        let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
+        again.marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at).copied()
     }
 
     /// Whether an address is in translated code.

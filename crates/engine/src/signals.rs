@@ -247,7 +247,7 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
     let mut guard = PROCESS.take();
     let Some(process) = guard.as_mut() else { die(b"relive: a signal before the start\n") };
     if process.cache.contains(context.rip) {
-        match process.cache.place(context.rip) {
+        match process.cache.place(context.rip, &process.maps) {
             Some(mark) if mark.pc != STEP => {
                 context.rip = if mark.pc == IN_RCX { *context.register(RCX) } else { mark.pc };
                 if mark.spilled.rax {

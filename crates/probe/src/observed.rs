@@ -91,6 +91,8 @@ impl Observed {
                     let there = self.targets.range(from.address..end).flat_map(|(_, targets)| targets);
                     there.filter(|t| t.0 == To::Own(to)).map(|t| t.1).sum()
                 }
+                // What does not run is not come to either.
+                _ if from.count.is_some_and(|c| c.raw == 0) || self.executed(to) == 0 => 0,
                 // What enters and leaves follows from the rest.
                 _ => continue,
             };
