@@ -141,6 +141,25 @@ pub const TARGET: u32 = 3;
 /// lies, and the length.
 pub const PARENT: u32 = 4;
 
+/// An [`Interruption`].
+pub const INTERRUPTION: u32 = 5;
+
+/// A unit that was left in the middle, by a signal whose handler did not come back there.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Interruption {
+    /// Whether that is so: one that came back does not count.
+    pub holds: u32,
+    /// Which of the [`UNIT`]s.
+    pub unit: u32,
+    /// In which piece.
+    pub piece: u32,
+    /// Whether the unit had been counted already.
+    pub counted: u32,
+    /// The instruction that was not executed any more.
+    pub pc: u64,
+}
+
 /// Executable memory of a process.
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -277,8 +277,9 @@ impl Cache {
 
     /// What place of the program a place in the cache is. Seldom asked, so that it is found out by translating once
     /// more; `None` if the code is not the same any more, or the place is not in a unit.
-    pub fn place(&mut self, at: u64, maps: &Maps) -> Option<Mark> {
-        let unit = self.units.iter().find(|unit| unit.holds(at))?;
+    pub fn place(&mut self, at: u64, maps: &Maps) -> Option<(u32, Mark)> {
+        let number = self.units.iter().position(|unit| unit.holds(at))?;
+        let unit = &self.units[number];
         let request = Request {
             source: maps,
             pc: unit.pc,
@@ -294,7 +295,13 @@ impl Cache {
         }
         let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);
         let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
-        again.marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at).copied()
+        let mark = again.marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
+        Some((number as u32, *mark))
+    }
+
+    /// Whether a unit is what it was translated from.
+    pub fn is_valid(&self, unit: u32) -> bool {
+        self.units.get(unit as usize).is_some_and(|unit| unit.is_valid)
     }
 
     /// Whether an address is in translated code.

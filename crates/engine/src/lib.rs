@@ -23,6 +23,7 @@ pub mod entry;
 pub mod execute;
 pub mod frame;
 pub mod heap;
+pub mod interrupted;
 pub mod kernel_calls;
 pub mod lock;
 pub mod log;

@@ -25,6 +25,8 @@ unsafe impl Plain for abi::Exit {}
 // SAFETY: as above.
 unsafe impl Plain for abi::Target {}
 // SAFETY: as above.
+unsafe impl Plain for abi::Interruption {}
+// SAFETY: as above.
 unsafe impl Plain for Record {}
 
 impl Log {
@@ -48,10 +50,10 @@ impl Log {
         if self.at == 0 { 0 } else { unsafe { *(self.at as *const u64) } }
     }
 
-    /// Writes a record in several parts. What finds no room any more is lost, and the reader sees that.
-    pub fn write(&mut self, kind: u32, parts: &[&[u8]]) {
+    /// Writes a record in several parts, and says where what follows its head is. What finds no room any more is lost.
+    pub fn write(&mut self, kind: u32, parts: &[&[u8]]) -> Option<u64> {
         if self.at == 0 {
-            return;
+            return None;
         }
         // SAFETY: the log begins with its length, and belongs to this process.
         let len = unsafe { &*(self.at as *const AtomicU64) };
@@ -59,7 +61,7 @@ impl Log {
         let size = parts.iter().map(|part| part.len()).sum::<usize>() + size_of::<Record>();
         let size = size.next_multiple_of(8) as u64;
         if start + size + 8 > abi::LOG_LEN {
-            return;
+            return None;
         }
         let mut to = self.at + 8 + start;
         let head = Record { kind, len: size as u32 };
@@ -70,6 +72,7 @@ impl Log {
         }
         // Complete when it is seen.
         len.store(start + size, Ordering::Release);
+        Some(self.at + 8 + start + size_of::<Record>() as u64)
     }
 }
 

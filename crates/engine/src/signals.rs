@@ -16,7 +16,7 @@ use crate::frame::{DISABLED, Frame, ON_STACK, SignalInfo, SignalStack, UserConte
 use crate::process::{PROCESS, Process};
 use crate::thread::register::{RAX, RCX, RDI, RDX, RSI};
 use crate::thread::Thread;
-use crate::translate::{IN_RCX, STEP};
+use crate::translate::{STEP, Source as _, Spilled};
 use core::arch::{asm, naked_asm};
 use relive_abi::kernel::{self, Errno};
 
@@ -246,10 +246,26 @@ fn proceed(thread: &mut Thread, context: &mut UserContext) {
 fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) {
     let mut guard = PROCESS.take();
     let Some(process) = guard.as_mut() else { die(b"relive: a signal before the start\n") };
-    if process.cache.contains(context.rip) {
-        match process.cache.place(context.rip, &process.maps) {
-            Some(mark) if mark.pc != STEP => {
-                context.rip = if mark.pc == IN_RCX { *context.register(RCX) } else { mark.pc };
+    let is_fault = info.code > 0 && matches!(info.number, ILL | TRAP | BUS | FPE | SEGV);
+    let Process { cache, maps, log, .. } = process;
+    if cache.contains(context.rip) {
+        let at = context.rip;
+        // An instruction that fails has been executed, as far as counting goes.
+        let fails = is_fault && info.number != TRAP;
+        let cut = |pc: u64| match maps.insn(pc) {
+            Some((insn, _)) if fails => insn.next_addr().0,
+            _ => pc,
+        };
+        match cache.place(at, maps) {
+            // The state is the program's.
+            Some((unit, mark)) if mark.at == at && mark.spilled == Spilled::default() && mark.pc > STEP => {
+                thread.interrupted.push(at, context.rsp, (unit, &mark), cut(mark.pc), log);
+                context.rip = mark.pc;
+            }
+            // Not quite, but the instruction is the program's.
+            Some((unit, mark)) if is_fault && mark.pc > STEP => {
+                thread.interrupted.push(at, 0, (unit, &mark), cut(mark.pc), log);
+                context.rip = mark.pc;
                 if mark.spilled.rax {
                     *context.register(RAX) = thread.rax;
                 }
@@ -361,7 +377,10 @@ pub fn return_from_handler(thread: &mut Thread) -> ! {
     }
     context.stack = thread.engine_stack;
     let resume = match PROCESS.take().as_mut() {
-        Some(process) => process.go_on(context.rip, None),
+        Some(process) => match thread.interrupted.pop(context.rip, context.rsp, &process.cache) {
+            Some(at) => at,
+            None => process.go_on(context.rip, None),
+        },
         None => die(b"relive: a signal before the start\n"),
     };
     context.rip = resume;

@@ -2,6 +2,7 @@
 //! return targets and, behind them, its counters.
 
 use crate::frame::{SignalInfo, SignalStack};
+use crate::interrupted::Interrupted;
 use relive_abi::engine::COUNTERS_LEN;
 
 /// The state of a program that is not running just now.
@@ -87,6 +88,8 @@ pub struct Thread {
     pub engine_stack: SignalStack,
     /// Where the program's handlers are.
     pub handlers: u64,
+    /// What signals have interrupted, the latest last.
+    pub interrupted: Interrupted,
     /// Which system calls the engine looks at: not zero.
     pub kernel_calls: [u8; KERNEL_CALLS],
     /// Where returns go, by the low bits of the address.

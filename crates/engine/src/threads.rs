@@ -149,6 +149,7 @@ fn become_process(process: &mut Process, thread: &mut Thread) {
     // Counters go on meaning what they meant in the parent.
     process.log.write(abi::PARENT, &[&parent.offset(process.arena).to_le_bytes(), &parent.len().to_le_bytes()]);
     thread.tid = kernel::gettid();
+    thread.interrupted.forget();
     process.ended.clear();
     let _ = map_counters(process.arena, process.number, thread.this);
 }

@@ -111,11 +111,11 @@ impl Arena {
     #[must_use]
     pub fn records<'a>(&'a self, process: &Process<'a>) -> Vec<(u32, &'a [u8])> {
         let mut all = Vec::new();
-        self.collect(process.log, &mut all);
+        self.collect(process.log, true, &mut all);
         all
     }
 
-    fn collect<'a>(&'a self, mut log: &'a [u8], all: &mut Vec<(u32, &'a [u8])>) {
+    fn collect<'a>(&'a self, mut log: &'a [u8], is_own: bool, all: &mut Vec<(u32, &'a [u8])>) {
         let head = size_of::<Record>();
         while let Some((first, _)) = log.split_first_chunk::<8>() {
             let kind = u32::from_le_bytes(first[..4].try_into().expect("four bytes"));
@@ -126,8 +126,9 @@ impl Arena {
             let body = &log[head..len];
             if kind == abi::PARENT && body.len() >= 16 {
                 let word = |i: usize| u64::from_le_bytes(body[i * 8..][..8].try_into().expect("eight bytes"));
-                self.collect(self.log(word(0), word(1)), all);
-            } else {
+                self.collect(self.log(word(0), word(1)), false, all);
+            } else if is_own || kind != abi::INTERRUPTION {
+                // What signals did to the parent is no business of the child.
                 all.push((kind, body));
             }
             log = &log[len..];

@@ -67,7 +67,15 @@ impl Seen {
         let mut mappings: HashMap<u32, Mapping> = HashMap::new();
         let mut touched = vec![false; self.files.len()];
         let mut targets = Vec::new();
-        for (kind, body) in arena.records(process) {
+        let records = arena.records(process);
+        let mut cut: HashMap<u32, Vec<abi::Interruption>> = HashMap::new();
+        for (_, body) in records.iter().filter(|(kind, _)| *kind == abi::INTERRUPTION) {
+            if let Some((cut_at, _)) = read::<abi::Interruption>(body).filter(|(i, _)| i.holds != 0) {
+                cut.entry(cut_at.unit).or_default().push(cut_at);
+            }
+        }
+        let mut units = 0;
+        for (kind, body) in records {
             match kind {
                 abi::MAPPING => {
                     if let Some((number, mapping)) = self.mapping(body) {
@@ -76,7 +84,9 @@ impl Seen {
                     }
                 }
                 abi::UNIT => {
-                    let file = self.unit(body, process, &mappings);
+                    let cut = cut.get(&units).map_or(&[][..], Vec::as_slice);
+                    units += 1;
+                    let file = self.unit(body, process, &mappings, cut);
                     if let Some(file) = file {
                         touched[file] = true;
                     }
@@ -117,14 +127,20 @@ impl Seen {
     }
 
     /// The counts of a unit; the file it lies in, if it ran.
-    fn unit(&mut self, body: &[u8], process: &Process<'_>, mappings: &HashMap<u32, Mapping>) -> Option<usize> {
+    fn unit(
+        &mut self,
+        body: &[u8],
+        process: &Process<'_>,
+        mappings: &HashMap<u32, Mapping>,
+        cut: &[abi::Interruption],
+    ) -> Option<usize> {
         let (head, mut rest) = read::<abi::Unit>(body)?;
         if head.entries == abi::NO_COUNTER {
             return None;
         }
         let mapping = mappings.get(&head.mapping)?;
         let mut reached = process.count(head.entries);
-        if reached == 0 {
+        if reached == 0 && cut.is_empty() {
             return None;
         }
         let mut pieces = Vec::new();
@@ -144,6 +160,19 @@ impl Seen {
         let file = &mut self.files[mapping.file];
         let place = |at: u64| at.wrapping_add(mapping.shift);
         for (i, piece) in pieces.iter().enumerate() {
+            // Those that were interrupted here have not seen the rest.
+            let (mut start, here) = (piece.start, cut.iter().filter(|cut| cut.piece as usize == i));
+            let mut here: Vec<&abi::Interruption> = here.collect();
+            here.sort_unstable_by_key(|cut| cut.pc);
+            reached += here.iter().filter(|cut| cut.counted == 0).count() as u64;
+            for cut in here {
+                if start < cut.pc {
+                    file.straight.push((place(start), place(cut.pc), reached));
+                    start = cut.pc;
+                }
+                reached = reached.saturating_sub(1);
+            }
+            let piece = &abi::Piece { start, end: piece.end };
             if reached == 0 {
                 break;
             }

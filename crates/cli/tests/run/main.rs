@@ -54,12 +54,20 @@ fn ways_out() {
 }
 
 #[test]
-fn signals_and_registers() {
+fn signals_and_stacks() {
     for how in ["gcc -O0", "gcc -O2"] {
         check(how, "signals.c", &[]);
-        check(how, "registers.c", &[]);
         check(how, "contexts.c", &[]);
         check(how, "assembly.c", &[]);
+        check(how, "interrupted.c", &[]);
+    }
+    check("g++ -O2", "before_and_after.cc", &[]);
+}
+
+#[test]
+fn registers_of_all_kinds() {
+    if std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" avx ")) {
+        check("gcc -O2 -mavx", "registers.c", &[]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Jumps, calls and returns whose target only the run tells.
 
 use super::emit::Buffer;
-use super::{IN_RCX, Spilled, Step, Writer};
+use super::{IN_RCX, Progress, Spilled, Step, Writer};
 use crate::thread::offset;
 use relive_abi::engine as abi;
 use relive_code::isa::{Flow, Gpr, Tie};
@@ -21,6 +21,7 @@ impl Writer<'_, '_> {
                     // lea rsp, [rsp + n]
                     self.unit.hot.raw(&[0x48, 0x8d, 0xa4, 0x24, low, high, 0, 0]);
                 }
+                self.progress = Progress::Done;
                 self.mark(IN_RCX, Spilled { rax: true, ..spilled });
                 // movzx eax, cx
                 self.unit.hot.raw(&[0x0f, 0xb7, 0xc1]);
@@ -36,6 +37,7 @@ impl Writer<'_, '_> {
                 } else {
                     abi::INDIRECT_JUMP
                 };
+                self.progress = Progress::Done;
                 self.mark(IN_RCX, spilled);
                 let number = self.next_exit();
                 let stub = self.unit.cold.here();

@@ -104,6 +104,21 @@ pub struct Mark {
     pub pc: u64,
     /// What to put back.
     pub spilled: Spilled,
+    /// The piece it is in.
+    pub piece: u32,
+    /// What the unit's counters say of this.
+    pub progress: Progress,
+}
+
+/// How far a unit has come, for its counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// It has not been counted yet.
+    Entered,
+    /// It has.
+    Counted,
+    /// All of it has been executed, or what has not is known not to be.
+    Done,
 }
 
 /// Translated code.
@@ -200,6 +215,8 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
             counters: 0,
             marks: Vec::new(),
         },
+        piece: 0,
+        progress: if request.counter.is_some() { Progress::Entered } else { Progress::Counted },
     };
     writer.write(&way);
     let mut unit = writer.unit;
@@ -211,6 +228,8 @@ struct Writer<'a, 'b> {
     request: &'a Request<'a>,
     effects: &'b mut EffectsReader,
     unit: Unit,
+    piece: u32,
+    progress: Progress,
 }
 
 impl Writer<'_, '_> {
@@ -225,10 +244,10 @@ impl Writer<'_, '_> {
         let entry = self.counter();
         let place = entry.map(|_| self.entry_place(way));
         for (i, step) in way.steps.iter().enumerate() {
+            self.piece = step.piece;
             if let (Some(counter), Some((at, free))) = (entry, place)
                 && at == i
             {
-                self.mark(step.pc(), Spilled::default());
                 self.count_here(counter, free, step.pc());
             }
             let is_last = i + 1 == way.steps.len();
@@ -273,15 +292,20 @@ impl Writer<'_, '_> {
     }
 
     fn mark(&mut self, pc: u64, spilled: Spilled) {
-        let at = self.unit.hot.here();
-        self.unit.marks.push(Mark { at, pc, spilled });
+        let (at, piece, progress) = (self.unit.hot.here(), self.piece, self.progress);
+        self.unit.marks.push(Mark { at, pc, spilled, piece, progress });
+    }
+
+    /// A place out of the way, at which the unit is over.
+    fn mark_cold(&mut self, pc: u64) {
+        let (at, piece) = (self.unit.cold.here(), self.piece);
+        self.unit.marks.push(Mark { at, pc, spilled: Spilled::default(), piece, progress: Progress::Done });
     }
 
     fn count_here(&mut self, counter: u32, free: Free, pc: u64) {
-        if !free.flags && free.register.is_none() {
-            self.mark(STEP, Spilled::default());
-        }
+        self.mark(STEP, Spilled::default());
         count(&mut self.unit.hot, counter, free);
+        self.progress = Progress::Counted;
         self.mark(pc, Spilled::default());
     }
 
@@ -317,6 +341,7 @@ impl Writer<'_, '_> {
             }),
             Tie::Call(to) => {
                 self.push_return(step.insn.next_addr().0);
+                self.progress = Progress::Done;
                 self.mark(to.0, Spilled::default());
                 self.leave_at_the_end(abi::CALL, step.piece, pc, to.0);
                 return true;
@@ -355,17 +380,15 @@ impl Writer<'_, '_> {
         let start = self.unit.cold.here();
         let (field, stub) = match counter {
             None => {
+                self.mark_cold(to);
                 leave(&mut self.unit.cold, number);
                 (write(&mut self.unit.hot, start), start)
             }
             Some(counter) => {
                 let free = Free::at(self.request.source, self.effects, to);
-                let simple = free.flags || free.register.is_some();
-                let pc = if simple { to } else { STEP };
-                self.unit.marks.push(Mark { at: start, pc, spilled: Spilled::default() });
+                self.mark_cold(STEP);
                 count(&mut self.unit.cold, counter, free);
-                let at = self.unit.cold.here();
-                self.unit.marks.push(Mark { at, pc: to, spilled: Spilled::default() });
+                self.mark_cold(to);
                 let field = self.unit.cold.jump(start);
                 let stub = self.unit.cold.here();
                 leave(&mut self.unit.cold, number);
@@ -380,8 +403,9 @@ impl Writer<'_, '_> {
     fn leave_at_the_end(&mut self, kind: u32, piece: u32, from: u64, to: u64) {
         let number = self.next_exit();
         let stub = self.unit.cold.here();
-        self.unit.marks.push(Mark { at: stub, pc: to, spilled: Spilled::default() });
+        self.mark_cold(to);
         leave(&mut self.unit.cold, number);
+        self.progress = Progress::Done;
         self.mark(to, Spilled::default());
         let field = self.unit.hot.jump(stub);
         self.exit(kind, piece, from, to, field, stub, abi::NO_COUNTER);
@@ -423,7 +447,10 @@ impl Writer<'_, '_> {
         hot.raw(&[0xe3, 5]); // jrcxz to the call
         hot.raw(&[0xe9]);
         hot.distance(stub, 0);
-        hot.raw(step.bytes());
+        // Where the kernel comes back to if it wants to be called again.
+        self.mark(step.pc(), Spilled::default());
+        self.unit.hot.raw(step.bytes());
+        self.progress = Progress::Done;
         self.mark(next, Spilled::default());
         // As the kernel leaves it: where it came back to.
         self.unit.hot.address(Gpr::RCX, next);
