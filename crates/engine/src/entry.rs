@@ -72,7 +72,9 @@ pub unsafe extern "C" fn enter() {
         "mov dword ptr gs:[{inside}], 1",
         "pushfq",
         "pop qword ptr gs:[{flags}]",
-        "cld",
+        // Whatever the program has set: direction, checks of alignment.
+        "push 0x202",
+        "popfq",
         "mov gs:[{r} + 8*0], rax",
         "mov gs:[{r} + 8*1], rcx",
         "mov gs:[{r} + 8*2], rdx",
@@ -194,6 +196,11 @@ pub fn set_own(start: u64, end: u64) {
 /// Whether an address is the engine's own code.
 pub fn is_engine(at: u64) -> bool {
     (OWN[0].load(Ordering::Relaxed)..OWN[1].load(Ordering::Relaxed)).contains(&at)
+}
+
+/// What an address of the engine is in its file.
+pub fn in_engine(at: u64) -> u64 {
+    at.wrapping_sub(OWN[0].load(Ordering::Relaxed))
 }
 
 /// Whether it is too late for [`leave`] to notice a signal that has been put aside.

@@ -15,6 +15,11 @@ impl Write for Standard {
 
 /// Something in the engine is wrong: says what, and ends the process.
 pub fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    let _ = writeln!(Standard, "relive: the engine is broken: {info}");
-    kernel::abort()
+    fatal(format_args!("{info}"))
+}
+
+/// The same.
+pub fn fatal(what: fmt::Arguments<'_>) -> ! {
+    let _ = writeln!(Standard, "relive: the engine is broken: {what}");
+    kernel::exit(125)
 }

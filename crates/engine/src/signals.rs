@@ -11,6 +11,7 @@
 //! The program's blocked signals are the kernel's, so that what it blocks does not arrive here either.
 
 use crate::boot::die;
+use crate::message::fatal;
 use crate::entry;
 use crate::frame::{DISABLED, Frame, ON_STACK, SignalInfo, SignalStack, UserContext, extended_len, reset_extended};
 use crate::process::{PROCESS, Process};
@@ -180,7 +181,7 @@ pub fn set_mask(mask: u64) {
 
 #[unsafe(naked)]
 unsafe extern "C" fn on_signal_entry() {
-    naked_asm!("cld", "jmp {handler}", handler = sym on_signal)
+    naked_asm!("push 0x2", "popfq", "jmp {handler}", handler = sym on_signal)
 }
 
 #[unsafe(naked)]
@@ -206,7 +207,8 @@ unsafe extern "C" fn on_signal(number: i32, info: &mut SignalInfo, context: &mut
     }
     if entry::is_engine(context.rip) || thread.inside != 0 {
         if is_fault {
-            die(b"relive: a fault inside the engine\n");
+            let place = entry::in_engine(context.rip);
+            fatal(format_args!("signal {number} at {place:#x} of the engine, about {:#x}", info.address));
         }
         return put_aside(thread, info, context);
     }

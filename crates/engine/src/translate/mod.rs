@@ -427,6 +427,9 @@ impl Writer<'_, '_> {
             hot.raw(&[0x68]);
             hot.raw(&short.to_le_bytes());
         } else {
+            // Aligned, for programs that ask the processor to check that.
+            let fill = cold.here().next_multiple_of(8) - cold.here();
+            cold.raw(&[0xcc; 8][..fill as usize]);
             let constant = cold.here();
             cold.raw(&to.to_le_bytes());
             hot.raw(&[0xff, 0x35]);
