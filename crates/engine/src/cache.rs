@@ -4,9 +4,11 @@
 //! change or go away; then every way to it leads to the engine again. The code itself stays, as a thread may be in
 //! it.
 
+use crate::guard::Guard;
 use crate::log::{self, Log};
 use crate::maps::Maps;
 use crate::region::Regions;
+use crate::signals;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
 use crate::translate::{self, Exit, Mark, Request, Unit, landing};
@@ -56,6 +58,8 @@ pub struct Cache {
     count: bool,
     /// What happened, for whoever is curious.
     pub statistics: Statistics,
+    /// Code that can change.
+    pub guard: Guard,
 }
 
 /// What happened.
@@ -93,6 +97,7 @@ impl Cache {
             counters: 0,
             count,
             statistics: Statistics::default(),
+            guard: Guard::default(),
         }
     }
 
@@ -160,7 +165,7 @@ impl Cache {
         if let Some(&unit) = self.by_pc.get(&pc) {
             return Some(unit);
         }
-        let mapping = maps.find_now(pc, log)?;
+        let mapping = maps.find_now(pc, log, &self.guard)?;
         let (region, is_new) = self.regions.near(pc);
         if is_new {
             maps.hide(region.start(), region.end());
@@ -169,7 +174,13 @@ impl Cache {
         let counter = (self.count && self.counters + 64 < MOST_COUNTERS).then_some(self.counters);
         let first_exit = self.exits.len() as u32;
         let request = Request { source: maps, pc, hot: region.hot, cold: region.cold, first_exit, counter, landing };
-        let unit = translate::translate(&request, &mut self.effects);
+        let mut unit = translate::translate(&request, &mut self.effects);
+        if mapping.is_writable {
+            while self.guard.watch(&unit.pieces, maps) {
+                unit = translate::translate(&request, &mut self.effects);
+            }
+            signals::watch_faults();
+        }
         region.hot = put(&unit.hot).next_multiple_of(16);
         region.cold = put(&unit.cold).next_multiple_of(8);
         self.counters += unit.counters;
@@ -297,6 +308,13 @@ impl Cache {
         let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
         let mark = again.marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
         Some((number as u32, *mark))
+    }
+
+    /// Whether a unit was made from a range of the program's memory.
+    pub fn is_from(&self, unit: u32, start: u64, end: u64) -> bool {
+        let unit = &self.units[unit as usize];
+        let pieces = &self.pieces[unit.pieces.0 as usize..][..unit.pieces.1 as usize];
+        pieces.iter().any(|p| p.start < end && start < p.end)
     }
 
     /// Whether a unit is what it was translated from.

@@ -58,7 +58,8 @@ pub struct UserContext {
     /// The flags.
     pub rflags: u64,
     segments: u64,
-    error: u64,
+    /// About a fault of memory.
+    pub error: u64,
     trap: u64,
     old_mask: u64,
     fault: u64,
@@ -116,7 +117,12 @@ const _: () = assert!(size_of::<SignalInfo>() == 128);
 
 impl SignalInfo {
     /// Nothing.
-    pub const NONE: Self = Self { number: 0, errno: 0, code: 0, fill: 0, address: 0, rest: [0; 13] };
+    pub const NONE: Self = Self::new(0);
+
+    /// A number and nothing else.
+    pub const fn new(number: i32) -> Self {
+        Self { number, errno: 0, code: 0, fill: 0, address: 0, rest: [0; 13] }
+    }
 }
 
 /// What lies on the stack when a handler starts.

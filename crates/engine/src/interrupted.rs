@@ -50,6 +50,13 @@ impl Interrupted {
         self.len += 1;
     }
 
+    /// Notes that a unit is left for good.
+    pub fn leave(&mut self, (unit, mark): (u32, &Mark), cut: u64, log: &mut Log) {
+        if mark.progress != Progress::Done {
+            self.write(unit, mark, cut, log);
+        }
+    }
+
     fn write(&mut self, unit: u32, mark: &Mark, pc: u64, log: &mut Log) -> u64 {
         let counted = u32::from(mark.progress == Progress::Counted);
         let record = abi::Interruption { holds: 1, unit, piece: mark.piece, counted, pc };

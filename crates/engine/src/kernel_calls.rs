@@ -14,6 +14,7 @@ pub mod number {
     pub const MPROTECT: u64 = 10;
     pub const MUNMAP: u64 = 11;
     pub const RT_SIGACTION: u64 = 13;
+    pub const RT_SIGPROCMASK: u64 = 14;
     pub const RT_SIGRETURN: u64 = 15;
     pub const SIGALTSTACK: u64 = 131;
     pub const MREMAP: u64 = 25;
@@ -30,7 +31,8 @@ pub mod number {
 }
 use number::*;
 
-const WATCHED: [u64; 17] = [
+const WATCHED: [u64; 18] = [
+    RT_SIGPROCMASK,
     RT_SIGACTION,
     RT_SIGRETURN,
     SIGALTSTACK,
@@ -81,6 +83,7 @@ pub fn handle(thread: &mut Thread) {
         CLONE | FORK | VFORK | CLONE3 => threads::begin(thread),
         EXIT => threads::end(thread),
         RT_SIGACTION => signals::action(thread, arguments(thread)),
+        RT_SIGPROCMASK => signals::mask(thread, arguments(thread)),
         RT_SIGRETURN => signals::return_from_handler(thread),
         SIGALTSTACK => signals::alternate_stack(thread, arguments(thread)),
         EXECVE | EXECVEAT => crate::execute::execute(thread),
@@ -110,6 +113,7 @@ fn changing(thread: &mut Thread, start: u64, len: u64, surely: bool) -> Result<u
     let end = start.saturating_add(page_up(len.min(1 << 47)));
     if replaces && maps.overlaps(start, end) {
         maps.forget(start, end);
+        cache.guard.forget(start, end);
         cache.invalidate(start, end);
     }
     // SAFETY: the program's own business. The lock is held, so that no other thread translates what goes away.

@@ -22,6 +22,7 @@ pub mod dispatch;
 pub mod entry;
 pub mod execute;
 pub mod frame;
+pub mod guard;
 pub mod heap;
 pub mod interrupted;
 pub mod kernel_calls;

@@ -1,5 +1,6 @@
 //! What memory of the program can be executed.
 
+use crate::guard::Guard;
 use crate::log::{self, Log};
 use crate::translate::{LONGEST, Source};
 use alloc::vec::Vec;
@@ -56,9 +57,9 @@ impl Maps {
     }
 
     /// The same, and looks again if it is not known.
-    pub fn find_now(&mut self, pc: u64, log: &mut Log) -> Option<Mapping> {
+    pub fn find_now(&mut self, pc: u64, log: &mut Log, guard: &Guard) -> Option<Mapping> {
         if self.find(pc).is_none() {
-            self.read(log);
+            self.read(log, guard);
         }
         self.find(pc).copied()
     }
@@ -76,7 +77,7 @@ impl Maps {
     }
 
     /// Reads what the kernel says.
-    pub fn read(&mut self, log: &mut Log) {
+    pub fn read(&mut self, log: &mut Log, guard: &Guard) {
         let Ok(fd) = kernel::open(c"/proc/self/maps", kernel::O_RDONLY, 0) else { return };
         let mut text = Vec::with_capacity(16 << 10);
         let mut buffer = alloc::vec![0; 8 << 10];
@@ -87,6 +88,7 @@ impl Maps {
         let old = core::mem::take(&mut self.known);
         for line in text.split(|&b| b == b'\n') {
             let Some((mut mapping, path)) = parse(line) else { continue };
+            mapping.is_writable |= guard.holds(mapping.start);
             if self.own.iter().any(|&(start, end)| mapping.start < end && start < mapping.end) {
                 continue;
             }

@@ -19,6 +19,8 @@ use crate::thread::register::{RAX, RCX, RDI, RDX, RSI};
 use crate::thread::Thread;
 use crate::translate::{STEP, Source as _, Spilled};
 use core::arch::{asm, naked_asm};
+use core::sync::atomic::{AtomicBool, Ordering};
+use relive_abi::PAGE;
 use relive_abi::kernel::{self, Errno};
 
 /// How many signals there are, with the one that does not exist.
@@ -44,8 +46,17 @@ const TRAP_FLAG: u64 = 1 << 8;
 const DIRECTION_FLAG: u64 = 1 << 10;
 const RESUME_FLAG: u64 = 1 << 16;
 
-/// All signals but the one by which the engine proceeds.
-const ALL_BUT_TRAP: u64 = !(1 << (TRAP - 1));
+/// The signals by which the engine proceeds. The kernel never blocks them, whatever the program asks for.
+const NEEDED: u64 = 1 << (TRAP - 1) | 1 << (SEGV - 1);
+/// All others.
+const ALL_BUT_NEEDED: u64 = !NEEDED;
+
+/// Not a signal: the code has changed, so what comes after this instruction has to be translated again.
+const CHANGED: i32 = -1;
+/// A fault of access, as the kernel says it.
+const NO_RIGHT: i32 = 2;
+/// In the error code of a fault: it was a write.
+const WRITE: u64 = 2;
 
 /// What is to be done about a signal, as the kernel has it.
 #[repr(C)]
@@ -83,6 +94,20 @@ impl Handlers {
     }
 }
 
+/// Lets the kernel tell the engine about faults, whatever the program does about them.
+pub fn watch_faults() {
+    if !WATCHES_FAULTS.swap(true, Ordering::Relaxed) {
+        install(SEGV, 0);
+    }
+}
+
+static WATCHES_FAULTS: AtomicBool = AtomicBool::new(false);
+
+/// Whether the kernel tells the engine about a signal, whatever the program does about it.
+fn is_watched(number: i32) -> bool {
+    number == TRAP || number == SEGV && WATCHES_FAULTS.load(Ordering::Relaxed)
+}
+
 /// Lets the kernel tell the engine about a signal.
 fn install(number: i32, flags: u64) {
     let action = Action {
@@ -108,7 +133,7 @@ pub fn action(thread: &mut Thread, [number, new, old, size, ..]: [usize; 6]) -> 
     if new != 0 {
         // SAFETY: the program says that it is there.
         let asked = unsafe { *(new as *const Action) };
-        if asked.is_handled() || number as i32 == TRAP {
+        if asked.is_handled() || is_watched(number as i32) {
             // The kernel knows whether this signal can be handled at all.
             if matches!(number, 9 | 19) {
                 return Err(EINVAL);
@@ -124,6 +149,43 @@ pub fn action(thread: &mut Thread, [number, new, old, size, ..]: [usize; 6]) -> 
     if old != 0 {
         // SAFETY: the program says that there is room.
         unsafe { *(old as *mut Action) = before };
+    }
+    Ok(0)
+}
+
+/// `rt_sigprocmask`.
+pub fn mask(thread: &mut Thread, [how, new, old, size, ..]: [usize; 6]) -> Result<usize, Errno> {
+    let mut before = 0u64;
+    let mut asked = 0u64;
+    if new != 0 && size == 8 {
+        // SAFETY: the program says that it is there.
+        asked = unsafe { *(new as *const u64) };
+    }
+    let given = asked & !NEEDED;
+    let new_at = if new == 0 { 0 } else { (&raw const given).expose_provenance() };
+    let call = [how, new_at, (&raw mut before).expose_provenance(), size, 0, 0];
+    // SAFETY: both sets have eight bytes.
+    unsafe { kernel::call6(RT_SIGPROCMASK, call) }?;
+    before |= thread.hidden;
+    // A signal that arrived just now waits with everything blocked: what the program wants comes after it.
+    if thread.masked != 0 {
+        before = thread.mask | thread.hidden;
+    }
+    if new != 0 {
+        let all = match how {
+            0 => before | asked,
+            1 => before & !asked,
+            _ => asked,
+        };
+        thread.hidden = all & NEEDED;
+        if thread.masked != 0 {
+            thread.mask = all & !NEEDED;
+            set_mask(ALL_BUT_NEEDED);
+        }
+    }
+    if old != 0 {
+        // SAFETY: the program says that there is room.
+        unsafe { *(old as *mut u64) = before };
     }
     Ok(0)
 }
@@ -220,7 +282,7 @@ fn put_aside(thread: &mut Thread, info: &SignalInfo, context: &mut UserContext) 
     thread.put_aside = *info;
     thread.mask = context.mask;
     thread.masked = 1;
-    context.mask = ALL_BUT_TRAP;
+    context.mask = ALL_BUT_NEEDED;
     // Too late for the engine to notice: it does the last part again.
     if entry::is_past_the_check(context.rip) {
         context.rip = entry::leave_with_signal as *const () as u64;
@@ -244,10 +306,34 @@ fn proceed(thread: &mut Thread, context: &mut UserContext) {
     arrive(thread, info, context);
 }
 
+/// The program writes to code. Whether that is what the fault was about.
+fn is_change(thread: &mut Thread, process: &mut Process, info: &SignalInfo, context: &mut UserContext) -> bool {
+    let Process { cache, maps, .. } = process;
+    let is_write = info.number == SEGV && info.code == NO_RIGHT && context.error & WRITE != 0;
+    if !is_write || !cache.guard.holds(info.address) {
+        // Another thread may have been there first.
+        return is_write && maps.find(info.address).is_some_and(|m| m.is_writable);
+    }
+    let here = cache.place(context.rip, maps);
+    let (start, end) = cache.guard.open(info.address);
+    cache.invalidate(start, end);
+    if here.is_some_and(|(unit, _)| cache.is_from(unit, start, end)) {
+        // What it is about to change may be what it does next.
+        thread.put_aside = SignalInfo::new(CHANGED);
+        thread.mask = context.mask;
+        context.mask = ALL_BUT_NEEDED;
+        context.rflags |= TRAP_FLAG;
+    }
+    true
+}
+
 /// A signal while code in the cache runs, or none of the engine's.
 fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) {
     let mut guard = PROCESS.take();
     let Some(process) = guard.as_mut() else { die(b"relive: a signal before the start\n") };
+    if is_change(thread, process, &info, context) {
+        return;
+    }
     let is_fault = info.code > 0 && matches!(info.number, ILL | TRAP | BUS | FPE | SEGV);
     let Process { cache, maps, log, .. } = process;
     if cache.contains(context.rip) {
@@ -261,6 +347,11 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
         match cache.place(at, maps) {
             // The state is the program's.
             Some((unit, mark)) if mark.at == at && mark.spilled == Spilled::default() && mark.pc > STEP => {
+                if info.number == CHANGED {
+                    thread.interrupted.leave((unit, &mark), mark.pc, log);
+                    context.rip = process.go_on(mark.pc, None);
+                    return;
+                }
                 thread.interrupted.push(at, context.rsp, (unit, &mark), cut(mark.pc), log);
                 context.rip = mark.pc;
             }
@@ -278,11 +369,14 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
             _ => {
                 thread.put_aside = info;
                 thread.mask = context.mask;
-                context.mask = ALL_BUT_TRAP;
+                context.mask = ALL_BUT_NEEDED;
                 context.rflags |= TRAP_FLAG;
                 return;
             }
         }
+    }
+    if info.number == CHANGED {
+        return;
     }
     // Where it happened is told twice for these.
     if info.code > 0 && matches!(info.number, ILL | FPE | TRAP) && process.cache.contains(info.address) {
@@ -302,9 +396,14 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
     }
     if action.flags & SA_RESETHAND != 0 {
         *known = Action::DEFAULT;
-        if info.number != TRAP {
+        if !is_watched(info.number) {
             reset(info.number);
         }
+    }
+    if thread.hidden & 1 << (number - 1) != 0 {
+        // Blocked, as the program sees it: the kernel ends a process for that.
+        *known = Action::DEFAULT;
+        return without_handler(thread, process, info, context);
     }
     let own_stack = context.stack;
     let mut stack = thread.signal_stack;
@@ -324,6 +423,14 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
     let frame = ((extended - size_of::<Frame>() as u64) & !15) - 8;
     let mut interrupted = *context;
     interrupted.stack = stack;
+    interrupted.mask |= thread.hidden;
+    // A stack may have code on it.
+    for page in (frame & !(PAGE - 1)..top).step_by(PAGE as usize) {
+        if process.cache.guard.holds(page) {
+            let (start, end) = process.cache.guard.open(page);
+            process.cache.invalidate(start, end);
+        }
+    }
     // SAFETY: the program's stack. If there is no room, this fault ends the process, as the kernel would.
     unsafe {
         core::ptr::copy_nonoverlapping(context.extended as *const u8, extended as *mut u8, len as usize);
@@ -332,7 +439,9 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
         reset_extended(context.extended);
     }
     let own = if action.flags & SA_NODEFER != 0 { 0 } else { 1 << (number - 1) };
-    context.mask |= action.mask | own;
+    let blocked = context.mask | thread.hidden | action.mask | own;
+    context.mask = blocked & !NEEDED;
+    thread.hidden = blocked & NEEDED;
     context.rsp = frame;
     context.rflags &= !(TRAP_FLAG | DIRECTION_FLAG | RESUME_FLAG);
     *context.register(RAX) = 0;
@@ -386,11 +495,13 @@ pub fn return_from_handler(thread: &mut Thread) -> ! {
         None => die(b"relive: a signal before the start\n"),
     };
     context.rip = resume;
+    thread.hidden = context.mask & NEEDED;
+    context.mask &= !NEEDED;
     if thread.masked != 0 {
         // Another signal arrived meanwhile: it is next.
         thread.mask = context.mask;
         thread.resume = resume;
-        context.mask = ALL_BUT_TRAP;
+        context.mask = ALL_BUT_NEEDED;
         context.rip = entry::raise as *const () as u64;
     }
     thread.inside = 0;

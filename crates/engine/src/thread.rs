@@ -80,6 +80,8 @@ pub struct Thread {
     pub masked: u32,
     /// What the program blocks, while everything is blocked.
     pub mask: u64,
+    /// What the program believes to block of the signals that the engine needs.
+    pub hidden: u64,
     /// The signal; number 0 if there is none.
     pub put_aside: SignalInfo,
     /// The program's signal stack.

@@ -174,6 +174,8 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         child.resume = process.go_on(thread.context.pc, None);
         child.inside = 1;
         child.put_aside = SignalInfo::NONE;
+        child.hidden = thread.hidden;
+        child.interrupted.forget();
         child.masked = 0;
         child.signal_stack = SignalStack::NONE;
         child.handlers = if flags & CLONE_SIGHAND != 0 {
