@@ -41,6 +41,8 @@ pub struct Arena {
 
 /// Count blocks and edges.
 pub const COUNT: u32 = 1;
+/// Take the time in the engine.
+pub const TIME: u32 = 2;
 
 /// A part of the arena that belongs to one process.
 #[repr(C)]
@@ -59,7 +61,7 @@ pub struct Chunk {
     pub unused: u32,
 }
 
-/// A chunk of records: see [`Record`]. Its first eight bytes say how long the rest is.
+/// A chunk that begins with a [`LogHead`], followed by records: see [`Record`].
 pub const LOG: u32 = 1;
 /// A chunk of counters of eight bytes, for one thread at a time.
 pub const COUNTERS: u32 = 2;
@@ -114,6 +116,43 @@ impl Arena {
 /// Where the arena is best mapped, and behind it whatever else the engine needs: far from where the kernel puts
 /// things by itself, so that the program finds its memory where it would be without the engine.
 pub const ZONE: u64 = 0x2000_0000_0000;
+
+/// The start of a log.
+#[repr(C)]
+pub struct LogHead {
+    /// The length of all records.
+    pub len: AtomicU64,
+    /// What happened in the process.
+    pub statistics: Statistics,
+}
+
+/// What the engine did.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// Units translated.
+    pub units: u64,
+    /// Bytes of code in the cache.
+    pub code: u64,
+    /// Exits that were given a way.
+    pub links: u64,
+    /// Times the engine was entered.
+    pub entries: u64,
+    /// Returns it had to look up.
+    pub returns: u64,
+    /// Computed jumps and calls it had to look up.
+    pub targets: u64,
+    /// System calls it looked at.
+    pub kernel_calls: u64,
+    /// Signals that arrived.
+    pub signals: u64,
+    /// Units that were given up because their code changed.
+    pub invalid: u64,
+    /// Nanoseconds in the engine.
+    pub time: u64,
+    /// Fill.
+    pub unused: [u64; 5],
+}
 
 /// How long a process's log can get.
 pub const LOG_LEN: u64 = 1 << 30;

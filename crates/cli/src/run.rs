@@ -1,11 +1,13 @@
 //! `relive run`: runs a command under the engine and leaves a profile of everything it executed.
 
 use crate::build::{self, Reading};
-use crate::output::write_to;
+use crate::output::{grouped, write_to};
 use anyhow::Result;
 use clap::Args as ClapArgs;
 use relive_image::loader::{Loaded, Options as LoadOptions};
 use relive_image::watch::Watch;
+use relive_abi::engine::Statistics;
+use relive_launch::arena::Arena;
 use relive_launch::seen::{File, Origin, Seen};
 use relive_launch::{Ended, Error, Options};
 use relive_probe::describe::build_id;
@@ -44,6 +46,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "output")]
     no_count: bool,
 
+    /// Say on standard error what the engine did: translations, links, look-ups, time
+    #[arg(long)]
+    engine_stats: bool,
+
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -51,7 +57,7 @@ pub(crate) struct Args {
 
 /// Runs what was asked for; ends as it ended.
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let options = Options { command: args.command.clone(), count: !args.no_count };
+    let options = Options { command: args.command.clone(), count: !args.no_count, time: args.engine_stats };
     let (ended, arena) = match relive_launch::run(options) {
         Ok(done) => done,
         Err(error) => {
@@ -63,6 +69,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             });
         }
     };
+    if args.engine_stats {
+        show_statistics(&arena);
+    }
     if !args.no_count
         && let Err(error) = save(args, &Seen::new(&arena))
     {
@@ -73,6 +82,22 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ended::Exit(code) => ExitCode::from(code as u8),
         Ended::Signal(signal) => relive_launch::end_by(signal),
     }
+}
+
+/// What the engine did, over all processes.
+fn show_statistics(arena: &Arena) {
+    let processes = arena.processes();
+    let sum = |of: fn(&Statistics) -> u64| grouped(processes.iter().map(|p| of(&p.statistics)).sum());
+    eprintln!("processes       {:>15}", grouped(processes.len() as u64));
+    eprintln!("translations    {:>15}   in {} bytes of code", sum(|s| s.units), sum(|s| s.code));
+    eprintln!("links           {:>15}", sum(|s| s.links));
+    eprintln!("engine entries  {:>15}", sum(|s| s.entries));
+    eprintln!("  returns       {:>15}   that were not in the table", sum(|s| s.returns));
+    eprintln!("  targets       {:>15}   of jumps and calls that were new", sum(|s| s.targets));
+    eprintln!("  system calls  {:>15}", sum(|s| s.kernel_calls));
+    eprintln!("signals         {:>15}", sum(|s| s.signals));
+    eprintln!("code given up   {:>15}   translations of code that changed", sum(|s| s.invalid));
+    eprintln!("time in engine  {:>15}   microseconds", sum(|s| s.time / 1000));
 }
 
 fn save(args: &Args, seen: &Seen) -> Result<()> {

@@ -1,12 +1,14 @@
 //! The first thing the engine does in a process.
 
+use crate::dispatch::TIMED;
 use crate::entry;
 use crate::process::{PROCESS, Process};
 use crate::signals::{self, Handlers};
 use crate::threads;
 use alloc::boxed::Box;
 use core::arch::naked_asm;
-use relive_abi::engine::{Arena, Boot};
+use core::sync::atomic::Ordering;
+use relive_abi::engine::{Arena, Boot, TIME};
 use relive_abi::kernel;
 
 /// Where the engine is entered in a new program, on a stack of its own.
@@ -24,9 +26,10 @@ unsafe extern "C" fn begin(boot: &Boot) {
     let arena = unsafe { &*(boot.arena as *const Arena) };
     let mut guard = PROCESS.take();
     let Some(mut process) = Process::new(arena) else { die(b"relive: no room left to write down what runs\n") };
+    TIMED.store(arena.options & TIME != 0, Ordering::Relaxed);
     entry::set_own(boot.engine, boot.engine_end);
     process.maps.hide(boot.engine, boot.engine_end);
-    let Ok(thread) = threads::allocate(arena, process.number) else { die(b"relive: no memory for counters\n") };
+    let Ok(thread) = threads::allocate(&process) else { die(b"relive: no memory for counters\n") };
     thread.tid = kernel::gettid();
     thread.context.registers = boot.registers;
     thread.context.rflags = boot.rflags;

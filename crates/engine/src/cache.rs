@@ -8,6 +8,7 @@ use crate::guard::Guard;
 use crate::log::{self, Log};
 use crate::maps::Maps;
 use crate::region::Regions;
+use crate::returns::Returns;
 use crate::signals;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
@@ -52,31 +53,18 @@ pub struct Cache {
     /// Exits by where they lead.
     ways: HashMap<u64, Vec<u32>>,
     sites: Sites,
+    /// Where returns go.
+    pub returns: Returns,
     regions: Regions,
     effects: EffectsReader,
     counters: u32,
     count: bool,
-    /// What happened, for whoever is curious.
-    pub statistics: Statistics,
+    /// How many exits were given a way.
+    pub links: u64,
+    /// How many units were given up.
+    pub invalid: u64,
     /// Code that can change.
     pub guard: Guard,
-}
-
-/// What happened.
-#[derive(Default, Clone, Copy)]
-pub struct Statistics {
-    /// Units translated.
-    pub units: u64,
-    /// Exits that were given a way.
-    pub links: u64,
-    /// Times the engine was entered.
-    pub entries: u64,
-    /// Returns it had to look up.
-    pub returns: u64,
-    /// Computed jumps and calls it had to look up.
-    pub targets: u64,
-    /// Units that were given up.
-    pub invalid: u64,
 }
 
 /// Counters at most.
@@ -92,11 +80,13 @@ impl Cache {
             pieces: Vec::new(),
             ways: HashMap::new(),
             sites: Sites::new(),
+            returns: Returns::new(),
             regions: Regions::new(),
             effects: EffectsReader::new(),
             counters: 0,
             count,
-            statistics: Statistics::default(),
+            links: 0,
+            invalid: 0,
             guard: Guard::default(),
         }
     }
@@ -119,17 +109,18 @@ impl Cache {
 
     /// Where a return to `pc` lands.
     pub fn enter_by_return(&mut self, pc: u64, maps: &mut Maps, log: &mut Log) -> Option<Landing> {
-        self.statistics.returns += 1;
+        log.statistics().returns += 1;
         let unit = self.find_or_translate(pc, true, maps, log)? as usize;
         let (landing, body) = (self.units[unit].landing, self.units[unit].body);
         let landing = if landing == 0 { self.add_landing(pc, maps) } else { landing };
         self.units[unit].landing = landing;
+        self.returns.put(pc, body, landing);
         Some(Landing { at: landing, body })
     }
 
     /// Where a computed jump or call goes on.
     pub fn enter_by_site(&mut self, exit: u32, to: u64, maps: &mut Maps, log: &mut Log) -> Option<u64> {
-        self.statistics.targets += 1;
+        log.statistics().targets += 1;
         let body = self.enter(to, None, maps, log)?;
         if let Some(way) = self.sites.way(exit, to) {
             return Some(way);
@@ -185,7 +176,9 @@ impl Cache {
         region.cold = put(&unit.cold).next_multiple_of(8);
         self.counters += unit.counters;
         write_down(log, mapping.number, counter, &unit);
-        self.statistics.units += 1;
+        let statistics = log.statistics();
+        statistics.units += 1;
+        statistics.code += u64::from(unit.hot.len() + unit.cold.len());
         Some(self.add(pc, unit, first_exit, counter))
     }
 
@@ -234,7 +227,7 @@ impl Cache {
         }
         let to = if reaches(exit.field, body) { body } else { self.bridge(exit.field, body) };
         patch(exit.field, to);
-        self.statistics.links += 1;
+        self.links += 1;
     }
 
     /// A jump to somewhere far away.
@@ -273,8 +266,9 @@ impl Cache {
             }
             any = true;
             unit.is_valid = false;
-            self.statistics.invalid += 1;
+            self.invalid += 1;
             self.by_pc.remove(&unit.pc);
+            self.returns.remove(unit.pc);
             if unit.landing != 0 {
                 translate::close_landing(unit.landing);
             }
@@ -325,11 +319,6 @@ impl Cache {
     /// Whether an address is in translated code.
     pub fn contains(&self, at: u64) -> bool {
         self.regions.contains(at)
-    }
-
-    /// How much code there is.
-    pub fn size(&self) -> u64 {
-        self.regions.used()
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::kernel_calls;
 use crate::process::{PROCESS, Process};
 use crate::thread::{RETURNS, Thread};
+use core::sync::atomic::{AtomicBool, Ordering};
 use relive_abi::engine as abi;
+use relive_abi::kernel;
 
 /// The exit of all returns that find nothing in the table.
 pub const RETURN_EXIT: u32 = u32::MAX;
@@ -13,9 +15,35 @@ pub const RETURN_EXIT: u32 = u32::MAX;
 /// # Safety
 /// Called by [`crate::entry::enter`] only.
 pub unsafe extern "C" fn dispatch(thread: &mut Thread) -> u64 {
+    let start = watch();
+    let at = find(thread);
+    if start != 0
+        && let Some(process) = PROCESS.take().as_mut()
+    {
+        process.log.statistics().time += watch() - start;
+    }
+    at
+}
+
+/// The time, if somebody wants to know.
+fn watch() -> u64 {
+    if !TIMED.load(Ordering::Relaxed) {
+        return 0;
+    }
+    let (seconds, nanoseconds) = kernel::now();
+    seconds * 1_000_000_000 + nanoseconds
+}
+
+/// Whether the time in the engine is taken.
+pub static TIMED: AtomicBool = AtomicBool::new(false);
+
+fn find(thread: &mut Thread) -> u64 {
     let mut guard = PROCESS.take();
     let process = guard.as_mut().expect("set up before the first thread runs");
-    process.cache.statistics.entries += 1;
+    let (links, invalid) = (process.cache.links, process.cache.invalid);
+    let statistics = process.log.statistics();
+    statistics.entries += 1;
+    (statistics.links, statistics.invalid) = (links, invalid);
     if thread.exit == RETURN_EXIT {
         return process.returned(thread);
     }
@@ -33,6 +61,7 @@ pub unsafe extern "C" fn dispatch(thread: &mut Thread) -> u64 {
         // A signal first, then the call again.
         abi::KERNEL if thread.masked != 0 => process.go_on(exit.from, None),
         abi::KERNEL => {
+            process.log.statistics().kernel_calls += 1;
             thread.context.pc = exit.to;
             drop(guard);
             kernel_calls::handle(thread);

@@ -1,5 +1,6 @@
 //! The ways between the cache and the engine, in assembly.
 
+use crate::returns::{SLOTS, Slot};
 use crate::thread::{Context, Thread};
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -225,22 +226,67 @@ pub unsafe extern "C" fn enter_indirect() {
     )
 }
 
-/// A return whose place in the table is empty: both registers are spilled.
+/// A return whose place in the thread's table is empty, or somebody else's: looks into the table of all returns.
+/// `rcx` holds the target, both registers are spilled.
 ///
 /// # Safety
 /// Jumped to by code in the cache only.
 #[unsafe(naked)]
 pub unsafe extern "C" fn unknown_return() {
     naked_asm!(
+        "mov gs:[{rdx}], rdx",
+        "lahf",
+        "seto al",
+        "mov gs:[{flags}], rax",
+        "mov rdx, rcx",
+        "shr rdx, 16",
+        "xor rdx, rcx",
+        "and edx, {mask}",
+        "shl rdx, 5",
+        "add rdx, gs:[{table}]",
+        "cmp [rdx + {key}], rcx",
+        "jne 3f",
+        "mov rax, [rdx + {body}]",
+        "mov gs:[{resume}], rax",
+        "mov rax, [rdx + {landing}]",
+        "cmp [rdx + {key}], rcx",
+        "jne 3f",
+        // The next time, the thread finds it at once.
+        "movzx ecx, cx",
+        "mov gs:[{returns} + rcx*8], rax",
+        "mov rax, gs:[{flags}]",
+        "add al, 127",
+        "sahf",
+        "mov rdx, gs:[{rdx}]",
+        "mov rcx, gs:[{rcx}]",
+        "mov rax, gs:[{rax}]",
+        "jmp gs:[{resume}]",
+        "3:",
+        "mov rax, gs:[{flags}]",
+        "add al, 127",
+        "sahf",
+        "mov rdx, gs:[{rdx}]",
         "mov rax, gs:[{rax}]",
         "mov dword ptr gs:[{exit}], {none}",
         "jmp {indirect}",
         rax = const thread!(rax),
+        rcx = const thread!(rcx),
+        rdx = const thread!(rdx),
+        flags = const thread!(flags),
         exit = const thread!(exit),
+        resume = const thread!(resume),
+        returns = const thread!(returns),
+        table = const thread!(all_returns),
+        key = const offset_of!(Slot, key),
+        body = const offset_of!(Slot, body),
+        landing = const offset_of!(Slot, landing),
+        mask = const SLOTS - 1,
         none = const crate::dispatch::RETURN_EXIT,
         indirect = sym enter_indirect,
     )
 }
+
+const _: () = assert!(size_of::<Slot>() == 1 << 5);
 
 /// From a landing that found another target than its own: `rcx` holds the difference to `rax`.
 ///

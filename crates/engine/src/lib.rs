@@ -32,6 +32,7 @@ pub mod maps;
 pub mod message;
 pub mod process;
 pub mod region;
+pub mod returns;
 pub mod signals;
 pub mod sites;
 pub mod thread;

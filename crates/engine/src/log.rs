@@ -1,13 +1,30 @@
 //! What the engine writes down for whoever reads the counters: what code lies where, and what each counter counts.
 
-use relive_abi::engine::{self as abi, Arena, Record};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
+use relive_abi::engine::{self as abi, Arena, LogHead, Record, Statistics};
+
+const HEAD: u64 = size_of::<LogHead>() as u64;
 
 /// A process's log, in the arena.
 pub struct Log {
-    /// Where it lies; the first word is its length.
+    /// Where it lies, with its head.
     at: u64,
 }
+
+/// The statistics of a process without a log.
+static mut NOWHERE: Statistics = Statistics {
+    units: 0,
+    code: 0,
+    links: 0,
+    entries: 0,
+    returns: 0,
+    targets: 0,
+    kernel_calls: 0,
+    signals: 0,
+    invalid: 0,
+    time: 0,
+    unused: [0; 5],
+};
 
 /// Anything that may be written down: plain words without holes.
 ///
@@ -50,20 +67,31 @@ impl Log {
         if self.at == 0 { 0 } else { unsafe { *(self.at as *const u64) } }
     }
 
+    /// What happened in the process.
+    pub fn statistics(&mut self) -> &mut Statistics {
+        // SAFETY: the log has a head, and belongs to this process; the engine's lock is held.
+        unsafe {
+            match (self.at as *mut LogHead).as_mut() {
+                Some(head) => &mut head.statistics,
+                None => &mut *(&raw mut NOWHERE),
+            }
+        }
+    }
+
     /// Writes a record in several parts, and says where what follows its head is. What finds no room any more is lost.
     pub fn write(&mut self, kind: u32, parts: &[&[u8]]) -> Option<u64> {
         if self.at == 0 {
             return None;
         }
-        // SAFETY: the log begins with its length, and belongs to this process.
-        let len = unsafe { &*(self.at as *const AtomicU64) };
+        // SAFETY: the log has a head, and belongs to this process.
+        let len = unsafe { &(*(self.at as *const LogHead)).len };
         let start = len.load(Ordering::Relaxed);
         let size = parts.iter().map(|part| part.len()).sum::<usize>() + size_of::<Record>();
         let size = size.next_multiple_of(8) as u64;
-        if start + size + 8 > abi::LOG_LEN {
+        if start + size + HEAD > abi::LOG_LEN {
             return None;
         }
-        let mut to = self.at + 8 + start;
+        let mut to = self.at + HEAD + start;
         let head = Record { kind, len: size as u32 };
         for part in core::iter::once(&bytes(&head)).chain(parts) {
             // SAFETY: inside the log, by the check above.
@@ -72,7 +100,7 @@ impl Log {
         }
         // Complete when it is seen.
         len.store(start + size, Ordering::Release);
-        Some(self.at + 8 + start + size_of::<Record>() as u64)
+        Some(self.at + HEAD + start + size_of::<Record>() as u64)
     }
 }
 

@@ -75,11 +75,6 @@ impl Regions {
     pub fn contains(&self, at: u64) -> bool {
         self.all.iter().any(|r| (r.start..r.end()).contains(&at))
     }
-
-    /// How many bytes are in use.
-    pub fn used(&self) -> u64 {
-        self.all.iter().map(|r| r.hot - r.start + (r.cold - r.start - HOT)).sum()
-    }
 }
 
 /// Below the code if possible: heaps grow upwards from the program.

@@ -331,6 +331,7 @@ fn is_change(thread: &mut Thread, process: &mut Process, info: &SignalInfo, cont
 fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) {
     let mut guard = PROCESS.take();
     let Some(process) = guard.as_mut() else { die(b"relive: a signal before the start\n") };
+    process.log.statistics().signals += 1;
     if is_change(thread, process, &info, context) {
         return;
     }

@@ -72,6 +72,12 @@ pub struct Thread {
     pub wrong_landing: u64,
     /// Where a computed target came from, if it missed.
     pub target: u64,
+    /// The table of all return targets of the process: see [`crate::returns`].
+    pub all_returns: u64,
+    /// Flags and a register, while code looks into it.
+    pub flags: u64,
+    /// The same.
+    pub rdx: u64,
     /// The program's state while the engine runs.
     pub context: Context,
     /// The thread's number.

@@ -22,10 +22,10 @@ const ENOMEM: Errno = Errno(12);
 const EINVAL: Errno = Errno(22);
 
 /// Memory for a thread: its stack in the engine, then its own words, then counters in the arena.
-pub fn allocate(arena: &Arena, process: u32) -> Result<&'static mut Thread, Errno> {
+pub fn allocate(process: &Process) -> Result<&'static mut Thread, Errno> {
     let at = crate::zone::map(SIGNAL_STACK_LEN + STACK_LEN + thread::LEN)?;
     let this = at + SIGNAL_STACK_LEN + STACK_LEN;
-    map_counters(arena, process, this)?;
+    map_counters(process.arena, process.number, this)?;
     // SAFETY: fresh memory of the right size, all zero, which is a valid thread.
     let thread = unsafe { &mut *(this as *mut Thread) };
     thread.this = this;
@@ -34,6 +34,7 @@ pub fn allocate(arena: &Arena, process: u32) -> Result<&'static mut Thread, Errn
     thread.enter = entry::enter as *const () as u64;
     thread.enter_indirect = entry::enter_indirect as *const () as u64;
     thread.wrong_landing = entry::wrong_landing as *const () as u64;
+    thread.all_returns = process.cache.returns.at;
     thread.engine_stack = SignalStack::new(at, SIGNAL_STACK_LEN);
     thread.signal_stack = SignalStack::NONE;
     kernel_calls::watch(&mut thread.kernel_calls);
@@ -162,7 +163,7 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         let gone = |t: &&'static mut Thread| !kernel::thread_exists(t.tid);
         let child = match process.ended.iter().position(|t| gone(&t)) {
             Some(ended) => process.ended.swap_remove(ended),
-            None => allocate(process.arena, process.number)?,
+            None => allocate(process)?,
         };
         child.context = thread.context;
         child.context.registers[RAX] = 0;

@@ -88,12 +88,17 @@ impl Arena {
             let index = match found.iter().position(|p| p.number == chunk.process) {
                 Some(index) => index,
                 None => {
-                    found.push(Process { number: chunk.process, pid: chunk.pid, log: &[], counters: Vec::new() });
+                    let statistics = abi::Statistics::default();
+                    let (number, pid) = (chunk.process, chunk.pid);
+                    found.push(Process { number, pid, statistics, log: &[], counters: Vec::new() });
                     found.len() - 1
                 }
             };
             match chunk.kind.load(Ordering::Relaxed) {
-                abi::LOG => found[index].log = self.log(chunk.offset, u64::MAX),
+                abi::LOG => {
+                    found[index].log = self.log(chunk.offset, u64::MAX);
+                    found[index].statistics = self.log_head(chunk.offset).statistics;
+                }
                 abi::COUNTERS => found[index].counters.push(self.bytes(chunk.offset, chunk.len)),
                 _ => {}
             }
@@ -103,8 +108,15 @@ impl Arena {
 
     /// A log, up to some length.
     fn log(&self, offset: u64, most: u64) -> &[u8] {
-        let len = u64::from_le_bytes(self.bytes(offset, 8).try_into().expect("eight bytes"));
-        self.bytes(offset + 8, len.min(most).min(abi::LOG_LEN - 8))
+        let head = size_of::<abi::LogHead>() as u64;
+        let len = self.log_head(offset).len.load(Ordering::Acquire);
+        self.bytes(offset + head, len.min(most).min(abi::LOG_LEN - head))
+    }
+
+    fn log_head(&self, offset: u64) -> &abi::LogHead {
+        let bytes = self.bytes(offset, size_of::<abi::LogHead>() as u64);
+        // SAFETY: every log begins with one, at a multiple of a page.
+        unsafe { &*bytes.as_ptr().cast() }
     }
 
     /// The records that hold for a process, those of the process it was forked off first.
@@ -149,6 +161,8 @@ pub struct Process<'a> {
     pub number: u32,
     /// As the kernel numbered it.
     pub pid: u32,
+    /// What the engine did in it.
+    pub statistics: abi::Statistics,
     log: &'a [u8],
     counters: Vec<&'a [u8]>,
 }

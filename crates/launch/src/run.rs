@@ -6,7 +6,7 @@ use crate::follow;
 use crate::image::Image;
 use crate::inject::{Stopped, wait};
 use libc::pid_t;
-use relive_abi::engine::COUNT;
+use relive_abi::engine::{COUNT, TIME};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,8 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Whether to count.
     pub count: bool,
+    /// Whether to take the time in the engine.
+    pub time: bool,
 }
 
 /// How it ended.
@@ -33,7 +35,8 @@ pub enum Ended {
 /// # Errors
 /// If it cannot be executed, or the engine cannot be put into it.
 pub fn run(options: Options) -> Result<(Ended, Arena), Error> {
-    let arena = Arena::new(if options.count { COUNT } else { 0 })?;
+    let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+    let arena = Arena::new(flag(options.count, COUNT) | flag(options.time, TIME))?;
     let image = Image::new();
     let Child { pid, hold, error } = start(&options.command)?;
     follow::seize(pid)?;

@@ -125,9 +125,14 @@ impl Buffer {
         self.store(offset, register);
     }
 
-    /// `lea register, [rip + …]`
+    /// Loads an address: `lea register, [rip + …]`, or the whole of it if it is far away.
     pub fn address(&mut self, register: Gpr, of: u64) {
         let number = register.number() as u8;
+        if !reaches(self.here(), of) {
+            self.raw(&[0x48 | number >> 3, 0xb8 | number & 7]);
+            self.raw(&of.to_le_bytes());
+            return;
+        }
         self.raw(&[0x48 | (number >> 3) << 2, 0x8d, (number & 7) << 3 | 5]);
         self.distance(of, 0);
     }
