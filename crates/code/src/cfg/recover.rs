@@ -74,9 +74,14 @@ fn complete<S: Surroundings + ?Sized>(followed: Followed<'_, S>, outline: &Outli
     if outline.open_ended {
         explorer.close();
     }
+    explorer.has_news = false;
     while explain_holes(&mut explorer, outline, &jumps) {
-        // Dead code may hold indirect jumps of its own, and they may lead into what is left.
-        jumps = resolve_jumps(&mut explorer, outline, jumps, &Jumps::new(), effort);
+        // Dead code may hold indirect jumps of its own, and they may lead into what is left. If it holds none, it
+        // has nothing to say of those in code that runs.
+        if core::mem::take(&mut explorer.has_news) {
+            jumps = resolve_jumps(&mut explorer, outline, jumps, &Jumps::new(), effort);
+            explorer.has_news = false;
+        }
     }
     let gaps = gaps(&explorer, outline, &jumps);
     for ender in &explorer.enders.clone() {
@@ -115,8 +120,30 @@ fn follow<'a, S: Surroundings + ?Sized>(
     for &at in outline.entries.iter().chain(pads).chain(&outline.leaders) {
         explorer.explore(at, true);
     }
-    let jumps = resolve_jumps(&mut explorer, outline, Jumps::new(), hints, effort);
+    let known = explore_known(&mut explorer, outline, hints);
+    let jumps = resolve_jumps(&mut explorer, outline, known, hints, effort);
     (explorer, jumps)
+}
+
+/// Explores what `hints` say of the jumps there are; what they say.
+fn explore_known<S: Surroundings + ?Sized>(
+    explorer: &mut Explorer<'_, S>,
+    outline: &Outline,
+    hints: &Jumps,
+) -> Jumps {
+    let mut known = Jumps::new();
+    let mut next = 0;
+    // Enders are added while they are looked at.
+    while let Some(ender) = explorer.enders.get(next) {
+        next += 1;
+        if let Some(hint) = hints.get(&ender.at) {
+            known.insert(ender.at, hint.clone());
+            for target in live_targets(hint, outline) {
+                explorer.explore(target, true);
+            }
+        }
+    }
+    known
 }
 
 /// Where each indirect jump leads; keyed by its address.
@@ -154,14 +181,22 @@ fn resolve_jumps<S: Surroundings + ?Sized>(
     hints: &Jumps,
     effort: Effort,
 ) -> Jumps {
-    let mut next = Effort::Local;
     for round in 0.. {
         let count = explorer.enders.iter().filter(|e| e.is_computed()).count();
         if count == 0 || round > MAX_ROUNDS_PER_JUMP * count {
             break;
         }
-        let found = resolve_once(explorer, outline, &jumps, hints, next);
-        let mut settled = found == jumps;
+        let cfg = assemble(explorer, outline, &jumps);
+        let mut look = Look::new(explorer, outline, &cfg, &jumps, hints);
+        let mut found = look.resolve(Effort::Local);
+        // The whole function only when the cheap way leads no further, nor when it has told all before.
+        let whole = effort == Effort::Whole && found == jumps && !all_known(explorer, &jumps, hints);
+        if whole {
+            found = look.resolve(Effort::Whole);
+        }
+        if found == jumps {
+            break;
+        }
         jumps = found;
         let known = explorer.enders.len();
         for resolution in jumps.values() {
@@ -170,16 +205,9 @@ fn resolve_jumps<S: Surroundings + ?Sized>(
             }
         }
         // Once the whole function was looked at, only code that is new could change what was found.
-        settled |= next == Effort::Whole && explorer.enders.len() == known;
-        // The whole function again only when the cheap way leads no further.
-        next = match (settled, next) {
-            (false, _) => Effort::Local,
-            // Nor when it has told all before.
-            (true, Effort::Local) if effort == Effort::Whole && !all_known(explorer, &jumps, hints) => {
-                Effort::Whole
-            }
-            (true, _) => break,
-        };
+        if whole && explorer.enders.len() == known {
+            break;
+        }
     }
     jumps
 }
@@ -190,67 +218,92 @@ fn all_known<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, jumps: &Jumps
     computed.all(|e| jumps.contains_key(&e.at) && jumps.get(&e.at) == hints.get(&e.at))
 }
 
-fn resolve_once<S: Surroundings + ?Sized>(
-    explorer: &Explorer<'_, S>,
-    outline: &Outline,
-    known: &Jumps,
-    hints: &Jumps,
-    effort: Effort,
-) -> Jumps {
-    let cfg = assemble(explorer, outline, known);
-    let surroundings = explorer.surroundings();
-    let values = Values::new(surroundings, Flowing::new(&cfg.blocks, &cfg.edges, &cfg.entries));
-    let has_labels = labels(explorer, outline, &cfg, known, LinkAddr(0)).is_some();
-    let mut resolver = Resolver {
-        surroundings,
-        scope: explorer,
-        values,
-        cfg: &cfg,
-        constants: None,
-        heights: None,
-        has_labels,
-    };
-    let mut found = Jumps::new();
-    for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.end == End::IndirectJump) {
-        let at = block.last_insn();
-        let Some(jump) = Insn::decode(surroundings.bytes(at), at) else { continue };
-        let resolution = match effort {
-            Effort::Local => resolver.resolve_locally(id, &jump),
-            Effort::Whole => match resolver.resolve_locally(id, &jump) {
-                Some(resolution) if !resolution.is_doubtful() => Some(resolution),
-                _ => resolver.resolve(id, &jump).or_else(|| {
-                    let mut resolution = labels(explorer, outline, &cfg, known, at)?;
-                    resolution.leaves = !jump.is_notrack() && resolver.is_at_entry_height(id);
-                    Some(resolution)
-                }),
-            },
+/// The jumps of a function as it is known at one time.
+struct Look<'a, S: ?Sized> {
+    explorer: &'a Explorer<'a, S>,
+    outline: &'a Outline,
+    cfg: &'a Cfg,
+    known: &'a Jumps,
+    hints: &'a Jumps,
+    resolver: Resolver<'a, S, Explorer<'a, S>>,
+    /// What the blocks right before each jump tell, once they were looked at.
+    local: BTreeMap<BlockId, Option<Resolution>>,
+}
+
+impl<'a, S: Surroundings + ?Sized> Look<'a, S> {
+    fn new(
+        explorer: &'a Explorer<'a, S>,
+        outline: &'a Outline,
+        cfg: &'a Cfg,
+        known: &'a Jumps,
+        hints: &'a Jumps,
+    ) -> Self {
+        let surroundings = explorer.surroundings();
+        let resolver = Resolver {
+            surroundings,
+            scope: explorer,
+            values: Values::new(surroundings, Flowing::new(&cfg.blocks, &cfg.edges, &cfg.entries)),
+            cfg,
+            constants: None,
+            heights: None,
+            has_labels: labels(explorer, outline, cfg, known, LinkAddr(0)).is_some(),
         };
-        // What was once found stays unless more is found: more known code only makes values less certain,
-        // and going back and forth would never end.
-        let resolution = match (resolution, known.get(&at).or_else(|| hints.get(&at))) {
-            (Some(new), Some(old)) if !is_better(&new, old) => Some(old.clone()),
-            (Some(new), Some(old)) => {
-                let corrected = old.corrected || size(&new) < size(old);
-                Some(Resolution { corrected, ..new })
+        Self { explorer, outline, cfg, known, hints, resolver, local: BTreeMap::new() }
+    }
+
+    /// Where the jumps lead, as far as can be told.
+    fn resolve(&mut self, effort: Effort) -> Jumps {
+        let mut found = Jumps::new();
+        let (cfg, outline) = (self.cfg, self.outline);
+        for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.end == End::IndirectJump) {
+            let at = block.last_insn();
+            let Some(jump) = Insn::decode(self.explorer.surroundings().bytes(at), at) else { continue };
+            let resolution = match effort {
+                Effort::Local => self.locally(id, &jump),
+                Effort::Whole => self.wholly(id, &jump),
+            };
+            // What was once found stays unless more is found: more known code only makes values less certain,
+            // and going back and forth would never end.
+            let resolution = match (resolution, self.known.get(&at).or_else(|| self.hints.get(&at))) {
+                (Some(new), Some(old)) if !is_better(&new, old) => Some(old.clone()),
+                (Some(new), Some(old)) => {
+                    let corrected = old.corrected || size(&new) < size(old);
+                    Some(Resolution { corrected, ..new })
+                }
+                (None, old) => old.cloned(),
+                (new, None) => new,
+            };
+            // A jump that leads nowhere but to the end of the function is not understood.
+            if let Some(resolution) =
+                resolution.filter(|r| r.leaves || live_targets(r, outline).next().is_some())
+            {
+                found.insert(at, resolution);
             }
-            (None, old) => old.cloned(),
-            (new, None) => new,
-        };
-        // A jump that leads nowhere but to the end of the function is not understood.
-        if let Some(resolution) = resolution.filter(|r| r.leaves || live_targets(r, outline).next().is_some())
-        {
-            found.insert(at, resolution);
         }
-    }
-    for ender in explorer.enders.iter().filter(|e| e.pushed) {
-        let pushed = cfg.block_holding(ender.at).and_then(|id| resolver.pushed(id));
-        let resolution = pushed.map(|at| Resolution { places: alloc::vec![at], ..Resolution::default() });
-        // Where it leads stays once known: it depends on nothing but the instructions right before it.
-        if let Some(resolution) = known.get(&ender.at).cloned().or(resolution) {
-            found.insert(ender.at, resolution);
+        for ender in self.explorer.enders.iter().filter(|e| e.pushed) {
+            let pushed = cfg.block_holding(ender.at).and_then(|id| self.resolver.pushed(id));
+            let resolution = pushed.map(|at| Resolution { places: alloc::vec![at], ..Resolution::default() });
+            // Where it leads stays once known: it depends on nothing but the instructions right before it.
+            if let Some(resolution) = self.known.get(&ender.at).cloned().or(resolution) {
+                found.insert(ender.at, resolution);
+            }
         }
+        found
     }
-    found
+
+    fn locally(&mut self, id: BlockId, jump: &Insn) -> Option<Resolution> {
+        self.local.entry(id).or_insert_with(|| self.resolver.resolve_locally(id, jump)).clone()
+    }
+
+    fn wholly(&mut self, id: BlockId, jump: &Insn) -> Option<Resolution> {
+        self.locally(id, jump).filter(|local| !local.is_doubtful()).or_else(|| {
+            self.resolver.resolve(id, jump).or_else(|| {
+                let mut resolution = labels(self.explorer, self.outline, self.cfg, self.known, jump.addr())?;
+                resolution.leaves = !jump.is_notrack() && self.resolver.is_at_entry_height(id);
+                Some(resolution)
+            })
+        })
+    }
 }
 
 /// Where a jump can really lead. Table entries of cases the compiler knows cannot happen point to the
@@ -359,22 +412,25 @@ fn labels<S: Surroundings + ?Sized>(
 
 /// Cuts what was explored into blocks and connects them.
 fn assemble<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, outline: &Outline, jumps: &Jumps) -> Cfg {
-    let mut enders: Vec<Ender> = explorer.enders.clone();
+    let mut enders: Vec<&Ender> = explorer.enders.iter().collect();
     enders.sort_unstable_by_key(|e| e.at);
+    let mut enders = enders.into_iter().peekable();
     let stretches = explorer.stretches();
     let mut cfg = Cfg { pieces: explorer.pieces.iter().map(|p| p.range).collect(), ..Cfg::default() };
     cfg.blocks.reserve_exact(stretches.len());
-    let mut ends: Vec<Option<Ender>> = Vec::with_capacity(stretches.len());
+    let mut ends: Vec<Option<&Ender>> = Vec::with_capacity(stretches.len());
     for stretch in &stretches {
-        let ender = enders.binary_search_by_key(&stretch.last, |e| e.at).ok().map(|i| enders[i]);
-        cfg.blocks.push(block(stretch, ender.as_ref()));
+        while enders.next_if(|e| e.at < stretch.last).is_some() {}
+        let ender = enders.next_if(|e| e.at == stretch.last);
+        cfg.blocks.push(block(stretch, ender));
         ends.push(ender);
     }
-    for (index, ender) in ends.iter().enumerate() {
-        connect(&mut cfg, BlockId(index as u32), ender.as_ref(), outline, jumps);
+    cfg.edges.reserve(2 * stretches.len());
+    for (id, ender) in (0..).map(BlockId).zip(ends) {
+        let first = cfg.edges.len();
+        connect(&mut cfg, id, ender, outline, jumps);
+        sort_from(&mut cfg.edges, first);
     }
-    cfg.edges.sort_unstable();
-    cfg.edges.dedup();
     cfg.entries = outline.entries.iter().filter_map(|&at| cfg.block_starting(at)).collect();
     let mut pads: Vec<BlockId> =
         outline.landing_pads.iter().filter_map(|&(_, at)| cfg.block_starting(at)).collect();
@@ -382,6 +438,19 @@ fn assemble<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, outline: &Outl
     pads.dedup();
     cfg.landing_pads = pads;
     cfg
+}
+
+/// Puts the edges from `first` on in order, each once.
+fn sort_from(edges: &mut Vec<Edge>, first: usize) {
+    edges[first..].sort_unstable();
+    let mut kept = first;
+    for i in first..edges.len() {
+        if kept == first || edges[i] != edges[kept - 1] {
+            edges[kept] = edges[i];
+            kept += 1;
+        }
+    }
+    edges.truncate(kept);
 }
 
 fn block(stretch: &Stretch, ender: Option<&Ender>) -> Block {
@@ -411,6 +480,11 @@ fn block(stretch: &Stretch, ender: Option<&Ender>) -> Block {
 fn connect(cfg: &mut Cfg, from: BlockId, ender: Option<&Ender>, outline: &Outline, jumps: &Jumps) {
     let next = cfg.block(from).end_addr();
     let place = |cfg: &Cfg, at: LinkAddr| cfg.block_starting(at).map_or(Target::Outside(at), Target::Block);
+    // Most often the next block begins right behind this one.
+    let following = |cfg: &Cfg| match cfg.blocks.get(from.index() + 1) {
+        Some(block) if block.start == next => Target::Block(BlockId(from.0 + 1)),
+        _ => place(cfg, next),
+    };
     let edge = |cfg: &mut Cfg, to: Target, kind: EdgeKind| cfg.edges.push(Edge { from, to, kind });
     // A jump out of the function is a tail call, whatever it was inside.
     let kind_for = |to: Target, inside: EdgeKind| match to {
@@ -418,14 +492,14 @@ fn connect(cfg: &mut Cfg, from: BlockId, ender: Option<&Ender>, outline: &Outlin
         _ => EdgeKind::TailCall,
     };
     let Some(ender) = ender else {
-        let to = place(cfg, next);
+        let to = following(cfg);
         edge(cfg, to, EdgeKind::FallThrough);
         return;
     };
     match ender.flow {
         Flow::Next | Flow::Stop => {}
         Flow::Branch(target) => {
-            let (taken, not) = (place(cfg, target), place(cfg, next));
+            let (taken, not) = (place(cfg, target), following(cfg));
             edge(cfg, taken, kind_for(taken, EdgeKind::Taken));
             edge(cfg, not, EdgeKind::FallThrough);
         }
@@ -442,7 +516,7 @@ fn connect(cfg: &mut Cfg, from: BlockId, ender: Option<&Ender>, outline: &Outlin
         },
         Flow::Call(_) | Flow::IndirectCall => {
             if ender.goes_on {
-                let to = place(cfg, next);
+                let to = following(cfg);
                 edge(cfg, to, EdgeKind::CallReturn);
             }
             // The unwinder looks up the byte before the return address.

@@ -19,14 +19,15 @@ pub use splice::{Copy, Spliced};
 use crate::blocks::{self, Found, Sides};
 use crate::fingerprint::{Fingerprint, Reader};
 use crate::identity::Both;
+use crate::largest_first::largest_first;
 use crate::matching::{BlockPair, Pair, Procedures};
 use crate::pairing::Pairing;
 use crate::procedures::How;
 use plan::Host;
-use rayon::prelude::*;
 use relive_profile::model::Level;
 use splice::Plan;
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::HashSet;
 
 /// A pair of procedures of which at least one has others inside.
 #[derive(Clone, Debug)]
@@ -134,12 +135,13 @@ pub(crate) fn run(
         procedures.push(found);
     }
     procedures.sort_unstable_by_key(|found| found.pair.new);
-    let found: Vec<(usize, Joined)> =
-        procedures.par_iter().enumerate().filter_map(|(i, p)| Some((i, across.look_at(p)?))).collect();
-    for (i, joined) in &found {
-        joined.put(&mut procedures[*i]);
+    let found = largest_first(procedures, |p| across.size(p.pair.old, p.pair.new), |p| across.look_at(p));
+    for (procedures, joined) in procedures.iter_mut().zip(&found) {
+        if let Some(joined) = joined {
+            joined.put(procedures);
+        }
     }
-    let joined: Vec<Joined> = found.into_iter().map(|(_, joined)| joined).collect();
+    let joined: Vec<Joined> = found.into_iter().flatten().collect();
     let clones = clones::find(&across, procedures, &joined);
     (joined, clones)
 }
@@ -154,9 +156,15 @@ struct Across<'a> {
 }
 
 impl Across<'_> {
+    /// How many blocks two procedures have.
+    fn size(&self, old: u32, new: u32) -> usize {
+        let blocks = |build: &Build<'_>, i: u32| build.print.procedures[i as usize].blocks.len();
+        blocks(&self.old, old) + blocks(&self.new, new)
+    }
+
     fn look_at(&self, pair: &Procedures) -> Option<Joined> {
         let (a, b) = (pair.pair.old, pair.pair.new);
-        let mut refused = self.renamed.clone();
+        let mut refused = Cow::Borrowed(&self.renamed);
         for _ in 0..MOST_ROUNDS {
             let (old, new) = self.plans(pair, &refused);
             if old == Plan::plain(a) && new == Plan::plain(b) {
@@ -172,6 +180,7 @@ impl Across<'_> {
                 joined.new.count(self.new.print.module, &there.1);
                 return Some(joined);
             }
+            let refused = refused.to_mut();
             refused.0.extend(strangers.0);
             refused.1.extend(strangers.1);
         }
@@ -195,28 +204,29 @@ impl Across<'_> {
     /// What of the callees of each may be inside of the other.
     fn plans(&self, pair: &Procedures, refused: &(HashSet<u32>, HashSet<u32>)) -> (Plan, Plan) {
         let (a, b) = (pair.pair.old, pair.pair.new);
-        let (mut to_new, mut to_old) = (HashMap::new(), HashMap::new());
+        let mut to_new = vec![None; self.old.print.procedures[a as usize].blocks.len()];
+        let mut to_old = vec![None; self.new.print.procedures[b as usize].blocks.len()];
         for block in pair.blocks.iter().filter(|block| is_sure(block.found)) {
-            to_new.insert(block.old, block.new);
-            to_old.insert(block.new, block.old);
+            to_new[block.old as usize] = Some(block.new);
+            to_old[block.new as usize] = Some(block.old);
         }
         let answers =
-            |own: &Build<'_>, other: &Build<'_>, procedure: u32, map: &HashMap<u32, u32>, block, callee| {
-                map.get(&block).is_some_and(|at| {
+            |own: &Build<'_>, other: &Build<'_>, procedure: u32, map: &[Option<u32>], block: u32, callee| {
+                map[block as usize].is_some_and(|at| {
                     let partner = own.partner[callee as usize];
                     other.sites[procedure as usize]
                         .iter()
-                        .any(|site| site.block == *at && Some(site.callee) == partner)
+                        .any(|site| site.block == at && Some(site.callee) == partner)
                 })
             };
-        let mut host = Host::new(&self.new, b, |block| to_old.contains_key(&block));
+        let mut host = Host::new(&self.new, b, |block| to_old[block as usize].is_some());
         let old = if host.is_open() {
             let answers = |block, callee| answers(&self.old, &self.new, b, &to_new, block, callee);
             plan::plan(&self.old, a, &mut host, answers, &refused.0)
         } else {
             Plan::plain(a)
         };
-        let mut host = Host::new(&self.old, a, |block| to_new.contains_key(&block));
+        let mut host = Host::new(&self.old, a, |block| to_new[block as usize].is_some());
         let new = if host.is_open() {
             let answers = |block, callee| answers(&self.new, &self.old, a, &to_old, block, callee);
             plan::plan(&self.new, b, &mut host, answers, &refused.1)
@@ -244,10 +254,10 @@ impl Across<'_> {
     fn join(&self, old: Spliced, new: Spliced, pair: &Procedures) -> Joined {
         let (a, b) = (self.readers.0.procedure(&old.function), self.readers.1.procedure(&new.function));
         let sides = Sides { old: &a, new: &b, ids: self.ids };
-        let (olds, news) = (old.places(), new.places());
+        let (olds, news) = (old.own_places(), new.own_places());
         let mut pairs = Pairing::new(a.blocks.len(), b.blocks.len());
         for block in pair.blocks.iter().filter(|block| block.found != Found::ControlFlow) {
-            pairs.pair(olds[&(0, block.old)], news[&(0, block.new)], block.found);
+            pairs.pair(olds[block.old as usize], news[block.new as usize], block.found);
         }
         let found = blocks::further(&sides, &old.function, &new.function, pairs);
         let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
@@ -264,9 +274,9 @@ fn is_sure(found: Found) -> bool {
 }
 
 impl Spliced {
-    /// Where each block is.
-    fn places(&self) -> HashMap<(u32, u32), u32> {
-        self.blocks.iter().copied().zip(0..).collect()
+    /// Where each block of the function itself is: they keep their order.
+    fn own_places(&self) -> Vec<u32> {
+        self.blocks.iter().zip(0..).filter(|((copy, _), _)| *copy == 0).map(|(_, place)| place).collect()
     }
 
     /// Which copies have enough found inside of them, or of what is inside of them.

@@ -82,6 +82,7 @@ pub(crate) fn further(sides: &Sides<'_>, old: &Function, new: &Function, pairs: 
     let is_done = |pairs: &Pairing<Found>| {
         pairs.len() == sides.new.blocks.len() || pairs.len() == sides.old.blocks.len()
     };
+    let mut contents = None;
     // What is left of BMAT's passes comes in between: similarity is surer than all of them but the first.
     for (levels, least) in
         [(&[][..], SIMILAR), (&passes::ORDER[1..3], LEAST_SIMILAR), (&passes::ORDER[3..], LEAST_SIMILAR)]
@@ -90,7 +91,8 @@ pub(crate) fn further(sides: &Sides<'_>, old: &Function, new: &Function, pairs: 
             break;
         }
         pairs = passes::some(sides, pairs, levels);
-        similar::run(sides, old, new, &mut pairs, least);
+        let contents = contents.get_or_insert_with(|| similar::Contents::new(sides, old, new));
+        similar::run(contents, &mut pairs, least);
     }
     let partial = control_flow::run(sides, &mut pairs);
     Blocks { pairs, partial }
