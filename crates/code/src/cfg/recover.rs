@@ -1,5 +1,6 @@
 //! From the outline of a function to its control-flow graph.
 
+use super::changes::affected;
 use super::explore::{Ender, Explorer, Stretch};
 use super::remainder::{explain_holes, gaps};
 use super::{Block, BlockId, Cfg, Edge, EdgeKind, End, Reason, Target};
@@ -32,10 +33,10 @@ pub struct Outline {
 /// Builds the control-flow graph of the function that `outline` describes.
 #[must_use]
 pub fn recover<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline) -> Cfg {
-    let followed = follow(surroundings, outline, &Jumps::new(), Effort::Local);
+    let followed = Followed::new(surroundings, outline, &Jumps::new(), Effort::Local);
     // Few functions jump through tables, and those that do may be looked at once more.
-    let kept = followed.0.computes().then(|| followed.clone());
-    let cfg = complete(followed, outline, Effort::Local);
+    let kept = followed.explorer.computes().then(|| (followed.explorer.clone(), followed.jumps.clone()));
+    let cfg = followed.complete(outline, Effort::Local);
     let jumps = cfg.blocks.iter().any(|b| b.end == End::IndirectJump);
     let guessed = cfg.tables.iter().any(|t| t.bound.is_guess() && t.fenced);
     // What the blocks right before each jump tell is cheap and mostly enough. But a table that was guessed
@@ -44,14 +45,15 @@ pub fn recover<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline) ->
         return cfg;
     }
     let followed = match kept {
-        Some((mut explorer, jumps)) => {
-            let jumps = resolve_jumps(&mut explorer, outline, jumps, &Jumps::new(), Effort::Whole);
-            (explorer, jumps)
+        Some((explorer, jumps)) => {
+            let mut followed = Followed { explorer, jumps, told: None };
+            followed.resolve_jumps(outline, &Jumps::new(), Effort::Whole);
+            followed
         }
         // Its jumps are all in dead code.
-        None => follow(surroundings, outline, &Jumps::new(), Effort::Whole),
+        None => Followed::new(surroundings, outline, &Jumps::new(), Effort::Whole),
     };
-    let whole = complete(followed, outline, Effort::Whole);
+    let whole = followed.complete(outline, Effort::Whole);
     if cfg.is_understood() && !whole.is_understood() { cfg } else { whole }
 }
 
@@ -64,86 +66,126 @@ enum Effort {
     Whole,
 }
 
-/// The graph, from what was explored.
-fn complete<S: Surroundings + ?Sized>(followed: Followed<'_, S>, outline: &Outline, effort: Effort) -> Cfg {
-    let (mut explorer, mut jumps) = followed;
-    if jumps.values().any(|r| r.corrected) {
-        // What the entries too many lead to was taken for reached: begin again with what is known now.
-        (explorer, jumps) = follow(explorer.surroundings(), outline, &jumps, effort);
-    }
-    if outline.open_ended {
-        explorer.close();
-    }
-    explorer.has_news = false;
-    while explain_holes(&mut explorer, outline, &jumps) {
-        // Dead code may hold indirect jumps of its own, and they may lead into what is left. If it holds none, it
-        // has nothing to say of those in code that runs.
-        if core::mem::take(&mut explorer.has_news) {
-            jumps = resolve_jumps(&mut explorer, outline, jumps, &Jumps::new(), effort);
-            explorer.has_news = false;
-        }
-    }
-    let gaps = gaps(&explorer, outline, &jumps);
-    for ender in &explorer.enders.clone() {
-        if ender.flow == Flow::IndirectJump && !jumps.contains_key(&ender.at) {
-            explorer.problem(Reason::UnresolvedJump, ender.at);
-        }
-    }
-    explorer.revive_doubtful_calls();
-    let mut cfg = assemble(&explorer, outline, &jumps);
-    cfg.gaps = gaps;
-    cfg.tables = jumps.into_values().flat_map(|r| r.tables).collect();
-    cfg.problems = explorer.problems;
-    cfg.problems.sort_unstable();
-    // Millions of them are kept, and growing leaves room for half as many again.
-    cfg.edges.shrink_to_fit();
-    cfg
-}
-
 /// What was explored, and where indirect jumps were found to lead.
-type Followed<'a, S> = (Explorer<'a, S>, Jumps);
-
-/// Explores all that can be reached from where control comes in. Of indirect jumps, `hints` tells what
-/// was once found.
-fn follow<'a, S: Surroundings + ?Sized>(
-    surroundings: &'a S,
-    outline: &Outline,
-    hints: &Jumps,
-    effort: Effort,
-) -> Followed<'a, S> {
-    let mut explorer = Explorer::new(surroundings, &outline.pieces);
-    if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize)
-    {
-        explorer.problem(Reason::NotInFile, piece.start);
-    }
-    let pads = outline.landing_pads.iter().map(|(_, pad)| pad);
-    for &at in outline.entries.iter().chain(pads).chain(&outline.leaders) {
-        explorer.explore(at, true);
-    }
-    let known = explore_known(&mut explorer, outline, hints);
-    let jumps = resolve_jumps(&mut explorer, outline, known, hints, effort);
-    (explorer, jumps)
+struct Followed<'a, S: ?Sized> {
+    explorer: Explorer<'a, S>,
+    jumps: Jumps,
+    told: Option<Told>,
 }
 
-/// Explores what `hints` say of the jumps there are; what they say.
-fn explore_known<S: Surroundings + ?Sized>(
-    explorer: &mut Explorer<'_, S>,
-    outline: &Outline,
-    hints: &Jumps,
-) -> Jumps {
-    let mut known = Jumps::new();
-    let mut next = 0;
-    // Enders are added while they are looked at.
-    while let Some(ender) = explorer.enders.get(next) {
-        next += 1;
-        if let Some(hint) = hints.get(&ender.at) {
-            known.insert(ender.at, hint.clone());
-            for target in live_targets(hint, outline) {
-                explorer.explore(target, true);
+impl<'a, S: Surroundings + ?Sized> Followed<'a, S> {
+    /// Explores all that can be reached from where control comes in. Of indirect jumps, `hints` tells what
+    /// was once found.
+    fn new(surroundings: &'a S, outline: &Outline, hints: &Jumps, effort: Effort) -> Self {
+        let mut explorer = Explorer::new(surroundings, &outline.pieces);
+        if let Some(piece) =
+            outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize)
+        {
+            explorer.problem(Reason::NotInFile, piece.start);
+        }
+        let pads = outline.landing_pads.iter().map(|(_, pad)| pad);
+        for &at in outline.entries.iter().chain(pads).chain(&outline.leaders) {
+            explorer.explore(at, true);
+        }
+        let mut followed = Self { explorer, jumps: Jumps::new(), told: None };
+        followed.explore_known(outline, hints);
+        followed.resolve_jumps(outline, hints, effort);
+        followed
+    }
+
+    /// Explores what `hints` say of the jumps there are.
+    fn explore_known(&mut self, outline: &Outline, hints: &Jumps) {
+        let mut next = 0;
+        // Enders are added while they are looked at.
+        while let Some(ender) = self.explorer.enders.get(next) {
+            next += 1;
+            if let Some(hint) = hints.get(&ender.at) {
+                self.jumps.insert(ender.at, hint.clone());
+                for target in live_targets(hint, outline) {
+                    self.explorer.explore(target, true);
+                }
             }
         }
     }
-    known
+
+    /// Resolves indirect jumps and explores what they lead to, until nothing new turns up: the code behind
+    /// one table may hold the next.
+    fn resolve_jumps(&mut self, outline: &Outline, hints: &Jumps, effort: Effort) {
+        for round in 0.. {
+            let count = self.explorer.enders.iter().filter(|e| e.is_computed()).count();
+            if count == 0 || round > MAX_ROUNDS_PER_JUMP * count {
+                break;
+            }
+            let cfg = assemble(&self.explorer, outline, &self.jumps);
+            let mut look = Look::new(&self.explorer, outline, &cfg, &self.jumps, hints);
+            let mut found = look.locally();
+            // The whole function only when the cheap way leads no further, nor when it has told all before.
+            let whole = effort == Effort::Whole
+                && found == self.jumps
+                && !all_known(&self.explorer, &self.jumps, hints);
+            if whole {
+                let told;
+                (found, told) = look.wholly(self.told.as_ref());
+                self.told = Some(Told { cfg, jumps: told });
+            }
+            if found == self.jumps {
+                break;
+            }
+            self.jumps = found;
+            let known = self.explorer.enders.len();
+            for resolution in self.jumps.values() {
+                for target in live_targets(resolution, outline) {
+                    self.explorer.explore(target, true);
+                }
+            }
+            // Once the whole function was looked at, only code that is new could change what was found.
+            if whole && self.explorer.enders.len() == known {
+                break;
+            }
+        }
+    }
+
+    /// The graph.
+    fn complete(mut self, outline: &Outline, effort: Effort) -> Cfg {
+        if self.jumps.values().any(|r| r.corrected) {
+            // What the entries too many lead to was taken for reached: begin again with what is known now.
+            self = Self::new(self.explorer.surroundings(), outline, &self.jumps, effort);
+        }
+        if outline.open_ended {
+            self.explorer.close();
+        }
+        self.explorer.has_news = false;
+        while explain_holes(&mut self.explorer, outline, &self.jumps) {
+            // Dead code may hold indirect jumps of its own, and they may lead into what is left. If it holds none,
+            // it has nothing to say of those in code that runs.
+            if self.explorer.has_news {
+                self.resolve_jumps(outline, &Jumps::new(), effort);
+                self.explorer.has_news = false;
+            }
+        }
+        let Self { mut explorer, jumps, .. } = self;
+        let gaps = gaps(&explorer, outline, &jumps);
+        for ender in &explorer.enders.clone() {
+            if ender.flow == Flow::IndirectJump && !jumps.contains_key(&ender.at) {
+                explorer.problem(Reason::UnresolvedJump, ender.at);
+            }
+        }
+        explorer.revive_doubtful_calls();
+        let mut cfg = assemble(&explorer, outline, &jumps);
+        cfg.gaps = gaps;
+        cfg.tables = jumps.into_values().flat_map(|r| r.tables).collect();
+        cfg.problems = explorer.problems;
+        cfg.problems.sort_unstable();
+        // Millions of them are kept, and growing leaves room for half as many again.
+        cfg.edges.shrink_to_fit();
+        cfg
+    }
+}
+
+/// What the whole function told of its jumps when it was last looked at.
+struct Told {
+    cfg: Cfg,
+    jumps: BTreeMap<LinkAddr, Option<Resolution>>,
 }
 
 /// Where each indirect jump leads; keyed by its address.
@@ -172,46 +214,6 @@ impl<S: Surroundings + ?Sized> Scope for Explorer<'_, S> {
 /// and back.
 const MAX_ROUNDS_PER_JUMP: usize = 8;
 
-/// Resolves indirect jumps and explores what they lead to, until nothing new turns up: the code behind
-/// one table may hold the next.
-fn resolve_jumps<S: Surroundings + ?Sized>(
-    explorer: &mut Explorer<'_, S>,
-    outline: &Outline,
-    mut jumps: Jumps,
-    hints: &Jumps,
-    effort: Effort,
-) -> Jumps {
-    for round in 0.. {
-        let count = explorer.enders.iter().filter(|e| e.is_computed()).count();
-        if count == 0 || round > MAX_ROUNDS_PER_JUMP * count {
-            break;
-        }
-        let cfg = assemble(explorer, outline, &jumps);
-        let mut look = Look::new(explorer, outline, &cfg, &jumps, hints);
-        let mut found = look.resolve(Effort::Local);
-        // The whole function only when the cheap way leads no further, nor when it has told all before.
-        let whole = effort == Effort::Whole && found == jumps && !all_known(explorer, &jumps, hints);
-        if whole {
-            found = look.resolve(Effort::Whole);
-        }
-        if found == jumps {
-            break;
-        }
-        jumps = found;
-        let known = explorer.enders.len();
-        for resolution in jumps.values() {
-            for target in live_targets(resolution, outline) {
-                explorer.explore(target, true);
-            }
-        }
-        // Once the whole function was looked at, only code that is new could change what was found.
-        if whole && explorer.enders.len() == known {
-            break;
-        }
-    }
-    jumps
-}
-
 /// Whether every jump leads just where `hints` say.
 fn all_known<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, jumps: &Jumps, hints: &Jumps) -> bool {
     let mut computed = explorer.enders.iter().filter(|e| e.is_computed());
@@ -226,8 +228,8 @@ struct Look<'a, S: ?Sized> {
     known: &'a Jumps,
     hints: &'a Jumps,
     resolver: Resolver<'a, S, Explorer<'a, S>>,
-    /// What the blocks right before each jump tell, once they were looked at.
-    local: BTreeMap<BlockId, Option<Resolution>>,
+    /// Each jump, and what the blocks right before it tell.
+    local: Vec<(BlockId, Insn, Option<Resolution>)>,
 }
 
 impl<'a, S: Surroundings + ?Sized> Look<'a, S> {
@@ -248,40 +250,21 @@ impl<'a, S: Surroundings + ?Sized> Look<'a, S> {
             heights: None,
             has_labels: labels(explorer, outline, cfg, known, LinkAddr(0)).is_some(),
         };
-        Self { explorer, outline, cfg, known, hints, resolver, local: BTreeMap::new() }
+        Self { explorer, outline, cfg, known, hints, resolver, local: Vec::new() }
     }
 
-    /// Where the jumps lead, as far as can be told.
-    fn resolve(&mut self, effort: Effort) -> Jumps {
+    /// Where the jumps lead, as far as the blocks right before them tell.
+    fn locally(&mut self) -> Jumps {
         let mut found = Jumps::new();
-        let (cfg, outline) = (self.cfg, self.outline);
-        for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.end == End::IndirectJump) {
+        for (id, block) in self.cfg.numbered_blocks().filter(|(_, b)| b.end == End::IndirectJump) {
             let at = block.last_insn();
             let Some(jump) = Insn::decode(self.explorer.surroundings().bytes(at), at) else { continue };
-            let resolution = match effort {
-                Effort::Local => self.locally(id, &jump),
-                Effort::Whole => self.wholly(id, &jump),
-            };
-            // What was once found stays unless more is found: more known code only makes values less certain,
-            // and going back and forth would never end.
-            let resolution = match (resolution, self.known.get(&at).or_else(|| self.hints.get(&at))) {
-                (Some(new), Some(old)) if !is_better(&new, old) => Some(old.clone()),
-                (Some(new), Some(old)) => {
-                    let corrected = old.corrected || size(&new) < size(old);
-                    Some(Resolution { corrected, ..new })
-                }
-                (None, old) => old.cloned(),
-                (new, None) => new,
-            };
-            // A jump that leads nowhere but to the end of the function is not understood.
-            if let Some(resolution) =
-                resolution.filter(|r| r.leaves || live_targets(r, outline).next().is_some())
-            {
-                found.insert(at, resolution);
-            }
+            let local = self.resolver.resolve_locally(id, &jump);
+            found.extend(self.settle(at, local.clone()).map(|settled| (at, settled)));
+            self.local.push((id, jump, local));
         }
         for ender in self.explorer.enders.iter().filter(|e| e.pushed) {
-            let pushed = cfg.block_holding(ender.at).and_then(|id| self.resolver.pushed(id));
+            let pushed = self.cfg.block_holding(ender.at).and_then(|id| self.resolver.pushed(id));
             let resolution = pushed.map(|at| Resolution { places: alloc::vec![at], ..Resolution::default() });
             // Where it leads stays once known: it depends on nothing but the instructions right before it.
             if let Some(resolution) = self.known.get(&ender.at).cloned().or(resolution) {
@@ -291,18 +274,50 @@ impl<'a, S: Surroundings + ?Sized> Look<'a, S> {
         found
     }
 
-    fn locally(&mut self, id: BlockId, jump: &Insn) -> Option<Resolution> {
-        self.local.entry(id).or_insert_with(|| self.resolver.resolve_locally(id, jump)).clone()
+    /// Where the jumps lead, as far as the whole function tells, when the blocks right before them tell no more than
+    /// is known; and what it told by itself. What it told `before` holds where no new code leads to.
+    fn wholly(mut self, before: Option<&Told>) -> (Jumps, BTreeMap<LinkAddr, Option<Resolution>>) {
+        let affected = before.map(|before| affected(&before.cfg, self.cfg));
+        let mut found = self.known.clone();
+        let mut told = BTreeMap::new();
+        for (id, jump, local) in core::mem::take(&mut self.local) {
+            let at = jump.addr();
+            let resolution = local.filter(|local| !local.is_doubtful()).or_else(|| {
+                let same = before.filter(|_| affected.as_ref().is_some_and(|affected| !affected[id.index()]));
+                let own = match same.and_then(|before| before.jumps.get(&at)) {
+                    Some(own) => own.clone(),
+                    None => self.resolver.resolve(id, &jump),
+                };
+                told.insert(at, own.clone());
+                own.or_else(|| {
+                    let mut labels = labels(self.explorer, self.outline, self.cfg, self.known, at)?;
+                    labels.leaves = !jump.is_notrack() && self.resolver.is_at_entry_height(id);
+                    Some(labels)
+                })
+            });
+            match self.settle(at, resolution) {
+                Some(settled) => found.insert(at, settled),
+                None => found.remove(&at),
+            };
+        }
+        (found, told)
     }
 
-    fn wholly(&mut self, id: BlockId, jump: &Insn) -> Option<Resolution> {
-        self.locally(id, jump).filter(|local| !local.is_doubtful()).or_else(|| {
-            self.resolver.resolve(id, jump).or_else(|| {
-                let mut resolution = labels(self.explorer, self.outline, self.cfg, self.known, jump.addr())?;
-                resolution.leaves = !jump.is_notrack() && self.resolver.is_at_entry_height(id);
-                Some(resolution)
-            })
-        })
+    /// What to take of what was found now and before of the jump at `at`.
+    fn settle(&self, at: LinkAddr, now: Option<Resolution>) -> Option<Resolution> {
+        // What was once found stays unless more is found: more known code only makes values less certain,
+        // and going back and forth would never end.
+        let resolution = match (now, self.known.get(&at).or_else(|| self.hints.get(&at))) {
+            (Some(new), Some(old)) if !is_better(&new, old) => Some(old.clone()),
+            (Some(new), Some(old)) => {
+                let corrected = old.corrected || size(&new) < size(old);
+                Some(Resolution { corrected, ..new })
+            }
+            (None, old) => old.cloned(),
+            (new, None) => new,
+        };
+        // A jump that leads nowhere but to the end of the function is not understood.
+        resolution.filter(|r| r.leaves || live_targets(r, self.outline).next().is_some())
     }
 }
 

@@ -17,7 +17,7 @@ pub use clones::Cloned;
 pub use splice::{Copy, Spliced};
 
 use crate::blocks::{self, Found, Sides};
-use crate::fingerprint::{Fingerprint, Reader};
+use crate::fingerprint::{Fingerprint, Procedure, Reader};
 use crate::identity::Both;
 use crate::largest_first::largest_first;
 use crate::matching::{BlockPair, Pair, Procedures};
@@ -89,6 +89,17 @@ impl Build<'_> {
     /// Procedures without a partner.
     fn open(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.partner.len() as u32).filter(|&i| self.is_open(i))
+    }
+
+    /// What a function with others inside looks like.
+    fn read(&self, reader: &Reader<'_>, spliced: &Spliced) -> Procedure {
+        match spliced.copies.as_slice() {
+            [alone] => {
+                let known = &self.print.procedures[alone.procedure as usize];
+                Reader::with_edges_of(known, &spliced.function)
+            }
+            _ => reader.procedure(&spliced.function),
+        }
     }
 
     fn is_open(&self, procedure: u32) -> bool {
@@ -252,7 +263,8 @@ impl Across<'_> {
 
     /// Matches the blocks of two spliced procedures, beginning with what content says about the procedures themselves.
     fn join(&self, old: Spliced, new: Spliced, pair: &Procedures) -> Joined {
-        let (a, b) = (self.readers.0.procedure(&old.function), self.readers.1.procedure(&new.function));
+        let a = self.old.read(&self.readers.0, &old);
+        let b = self.new.read(&self.readers.1, &new);
         let sides = Sides { old: &a, new: &b, ids: self.ids };
         let (olds, news) = (old.own_places(), new.own_places());
         let mut pairs = Pairing::new(a.blocks.len(), b.blocks.len());

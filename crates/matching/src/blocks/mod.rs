@@ -51,12 +51,16 @@ pub(crate) struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    /// The hashes of all blocks at a level.
-    fn hashes(&self, level: Level) -> (Vec<u64>, Vec<u64>) {
-        let of = |procedure: &Procedure, ids: &crate::identity::Identities| {
-            (0..procedure.blocks.len() as u32).map(|b| ids.hash(procedure, b, level)).collect()
-        };
-        (of(self.old, &self.ids.old), of(self.new, &self.ids.new))
+    /// The hashes at a level of all blocks without a partner; nobody asks for others.
+    fn hashes(&self, level: Level, pairs: &Pairing<Found>) -> (Vec<u64>, Vec<u64>) {
+        let mut hashes = (vec![0; self.old.blocks.len()], vec![0; self.new.blocks.len()]);
+        for block in pairs.single_old() {
+            hashes.0[block as usize] = self.ids.old.hash(self.old, block, level);
+        }
+        for block in pairs.single_new() {
+            hashes.1[block as usize] = self.ids.new.hash(self.new, block, level);
+        }
+        hashes
     }
 }
 
