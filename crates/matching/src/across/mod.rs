@@ -16,7 +16,7 @@ mod splice;
 pub use clones::Cloned;
 pub use splice::{Copy, Spliced};
 
-use crate::blocks::{self, Found, Sides};
+use crate::blocks::{self, Blocks, Found, Sides};
 use crate::fingerprint::{Fingerprint, Procedure, Reader};
 use crate::identity::Both;
 use crate::largest_first::largest_first;
@@ -91,21 +91,33 @@ impl Build<'_> {
         (0..self.partner.len() as u32).filter(|&i| self.is_open(i))
     }
 
-    /// What a function with others inside looks like.
-    fn read(&self, reader: &Reader<'_>, spliced: &Spliced) -> Procedure {
-        match spliced.copies.as_slice() {
+    /// Carries out a plan, unless `before` is what comes of it.
+    fn half(&self, reader: &Reader<'_>, plan: Plan, before: Option<Half>) -> Half {
+        if let Some(before) = before.filter(|before| before.plan == plan) {
+            return before;
+        }
+        let spliced = Spliced::new(self.print.module, &plan);
+        let procedure = match spliced.copies.as_slice() {
             [alone] => {
                 let known = &self.print.procedures[alone.procedure as usize];
                 Reader::with_edges_of(known, &spliced.function)
             }
             _ => reader.procedure(&spliced.function),
-        }
+        };
+        Half { plan, spliced, procedure }
     }
 
     fn is_open(&self, procedure: u32) -> bool {
         self.partner[procedure as usize].is_none()
             && !self.print.procedures[procedure as usize].blocks.is_empty()
     }
+}
+
+/// One of two procedures with others inside, and what it looks like.
+struct Half {
+    plan: Plan,
+    spliced: Spliced,
+    procedure: Procedure,
 }
 
 /// A callee belongs inside if at least so much of it was found there, and so many instructions of it are in large
@@ -176,24 +188,27 @@ impl Across<'_> {
     fn look_at(&self, pair: &Procedures) -> Option<Joined> {
         let (a, b) = (pair.pair.old, pair.pair.new);
         let mut refused = Cow::Borrowed(&self.renamed);
+        let mut before: (Option<Half>, Option<Half>) = (None, None);
         for _ in 0..MOST_ROUNDS {
             let (old, new) = self.plans(pair, &refused);
             if old == Plan::plain(a) && new == Plan::plain(b) {
                 return None;
             }
-            let old = Spliced::new(self.old.print.module, &old);
-            let new = Spliced::new(self.new.print.module, &new);
-            let mut joined = self.join(old, new, pair);
-            let there = Self::belonging(&joined);
-            let strangers = (joined.old.strangers(&there.0), joined.new.strangers(&there.1));
+            let old = self.old.half(&self.readers.0, old, before.0.take());
+            let new = self.new.half(&self.readers.1, new, before.1.take());
+            let found = self.join(&old, &new, pair);
+            let there = belonging(&old.spliced, &new.spliced, &found);
+            let strangers = (old.spliced.strangers(&there.0), new.spliced.strangers(&there.1));
             if strangers.0.is_empty() && strangers.1.is_empty() {
-                joined.old.count(self.old.print.module, &there.0);
-                joined.new.count(self.new.print.module, &there.1);
-                return Some(joined);
+                let (mut old, mut new) = (old.spliced, new.spliced);
+                old.count(self.old.print.module, &there.0);
+                new.count(self.new.print.module, &there.1);
+                return Some(Joined { old, new, blocks: block_pairs(&found), partial: found.partial });
             }
             let refused = refused.to_mut();
             refused.0.extend(strangers.0);
             refused.1.extend(strangers.1);
+            before = (Some(old), Some(new));
         }
         None
     }
@@ -208,8 +223,7 @@ impl Across<'_> {
         let before = &self.old.print.module.functions[old as usize];
         let now = &self.new.print.module.functions[new as usize];
         let found = blocks::all(&sides, before, now);
-        let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
-        Procedures { pair: Pair { old, new, how }, blocks, partial: found.partial }
+        Procedures { pair: Pair { old, new, how }, blocks: block_pairs(&found), partial: found.partial }
     }
 
     /// What of the callees of each may be inside of the other.
@@ -247,34 +261,34 @@ impl Across<'_> {
         (old, new)
     }
 
-    /// Which copies belong where they are. That both have the same inside tells nothing about that.
-    fn belonging(joined: &Joined) -> (Vec<bool>, Vec<bool>) {
-        let (old, new) = (&joined.old, &joined.new);
-        let telling = |pair: &&BlockPair| {
-            let (a, b) = (old.blocks[pair.old as usize].0, new.blocks[pair.new as usize].0);
-            pair.found != Found::ControlFlow && (a == 0 || b == 0)
-        };
-        let found = || joined.blocks.iter().filter(telling);
-        (
-            old.belonging(found().map(|pair| (pair.old, pair.found))),
-            new.belonging(found().map(|pair| (pair.new, pair.found))),
-        )
-    }
-
     /// Matches the blocks of two spliced procedures, beginning with what content says about the procedures themselves.
-    fn join(&self, old: Spliced, new: Spliced, pair: &Procedures) -> Joined {
-        let a = self.old.read(&self.readers.0, &old);
-        let b = self.new.read(&self.readers.1, &new);
-        let sides = Sides { old: &a, new: &b, ids: self.ids };
-        let (olds, news) = (old.own_places(), new.own_places());
+    fn join(&self, old: &Half, new: &Half, pair: &Procedures) -> Blocks {
+        let (a, b) = (&old.procedure, &new.procedure);
+        let sides = Sides { old: a, new: b, ids: self.ids };
+        let (olds, news) = (old.spliced.own_places(), new.spliced.own_places());
         let mut pairs = Pairing::new(a.blocks.len(), b.blocks.len());
         for block in pair.blocks.iter().filter(|block| block.found != Found::ControlFlow) {
             pairs.pair(olds[block.old as usize], news[block.new as usize], block.found);
         }
-        let found = blocks::further(&sides, &old.function, &new.function, pairs);
-        let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
-        Joined { old, new, blocks, partial: found.partial }
+        blocks::further(&sides, &old.spliced.function, &new.spliced.function, pairs)
     }
+}
+
+fn block_pairs(found: &Blocks) -> Vec<BlockPair> {
+    found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect()
+}
+
+/// Which copies belong where they are. That both have the same inside tells nothing about that.
+fn belonging(old: &Spliced, new: &Spliced, found: &Blocks) -> (Vec<bool>, Vec<bool>) {
+    let telling = |(a, b, how): &(u32, u32, Found)| {
+        let (a, b) = (old.blocks[*a as usize].0, new.blocks[*b as usize].0);
+        *how != Found::ControlFlow && (a == 0 || b == 0)
+    };
+    let found = || found.pairs.pairs().filter(telling);
+    (
+        old.belonging(found().map(|(old, _, how)| (old, how))),
+        new.belonging(found().map(|(_, new, how)| (new, how))),
+    )
 }
 
 /// Whether a pair holds whatever else there may be to match.
