@@ -99,12 +99,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     lap("match");
     drop(progress);
     warn_if_poor(&matching, &new, &args.old, &args.new);
-    write_to(args.output.as_deref(), |out| match &args.function {
+    let written = write_to(args.output.as_deref(), |out| match &args.function {
         Some(name) => side_by_side(&old, &new, &matching, name, &args.new, out),
         None if args.tsv => tsv(&old, &new, &matching, out),
         None if args.json => json(&old, &new, &matching, out),
         None => summary(&old, &new, &matching, out),
-    })
+    });
+    // The process ends here: taking millions of blocks apart would only take time.
+    std::mem::forget((a, b, matching));
+    std::mem::forget((old, new));
+    written
 }
 
 /// The fingerprint of a module that was read from `path`.

@@ -151,6 +151,28 @@ fn step(effects: &mut [Effect; 16], insn: &Insn, reader: &mut EffectsReader) {
                 }
             }
         }
+        // The plain ones need no closer look: they write what they name first, if they write at all.
+        (Mnemonic::Cmp | Mnemonic::Test, _) => {}
+        (
+            Mnemonic::Lea
+            | Mnemonic::Movzx
+            | Mnemonic::Movsx
+            | Mnemonic::Movsxd
+            | Mnemonic::Add
+            | Mnemonic::Sub
+            | Mnemonic::And
+            | Mnemonic::Or
+            | Mnemonic::Xor
+            | Mnemonic::Inc
+            | Mnemonic::Dec,
+            _,
+        ) => {
+            if raw.op0_kind() == OpKind::Register
+                && let Some(to) = Gpr::holding(raw.op0_register())
+            {
+                effects[to.number()] = Effect::Varies;
+            }
+        }
         _ => {
             for gpr in reader.effects(insn).writes.gprs() {
                 effects[gpr.number()] = Effect::Varies;

@@ -8,6 +8,8 @@ use crate::relocations::Filled;
 use crate::symbols::SymbolKind;
 use rayon::prelude::*;
 use relive_code::addr::{AddrRange, LinkAddr};
+use relive_code::cfg::Block;
+use relive_code::isa::Insn;
 use relive_code::source::Pointer;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -139,7 +141,9 @@ fn spoken_of(image: &Image<'_>, program: &Program<'_>) -> Vec<LinkAddr> {
         .par_iter()
         .flat_map_iter(|function| {
             let mut found = Vec::new();
-            for block in &function.cfg.blocks {
+            let speaks =
+                |block: &&Block| absolute || Insn::may_hold_relative_operand(block.bytes(&image.elf));
+            for block in function.cfg.blocks.iter().filter(speaks) {
                 for insn in block.insns(&image.elf) {
                     found.extend(insn.address_constants(absolute).filter(|&to| !image.elf.is_text(to)));
                 }

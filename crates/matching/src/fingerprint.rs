@@ -33,6 +33,7 @@ pub(crate) struct Procedure {
 }
 
 /// A basic block.
+#[derive(Clone)]
 pub(crate) struct Block {
     pub(crate) hashes: Hashes,
     pub(crate) insns: u32,
@@ -152,6 +153,13 @@ impl<'m> Reader<'m> {
     /// What `function`, made of functions of the module, looks like.
     pub(crate) fn procedure(&self, function: &Function) -> Procedure {
         procedure(self.module, function, &self.places)
+    }
+
+    /// The same if it has the blocks of `known`, in which nothing but edges may be other.
+    pub(crate) fn with_edges_of(known: &Procedure, function: &Function) -> Procedure {
+        let (out, into) = neighbours(function);
+        let (blocks, references) = (known.blocks.clone(), known.references.clone());
+        Procedure { blocks, references, out, into, ..*known }
     }
 }
 

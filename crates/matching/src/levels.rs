@@ -111,21 +111,36 @@ impl<S: Surroundings> Surroundings for Silent<'_, S> {
 /// Registers in the order in which a block uses them first: all that is left of which register it is.
 #[derive(Default)]
 struct Seen {
-    general: Vec<u8>,
-    vector: Vec<u8>,
+    general: Ordinals,
+    vector: Ordinals,
 }
 
 impl Seen {
     fn ordinal(&mut self, name: RegisterName) -> u64 {
-        let list = match name.class {
+        let ordinals = match name.class {
             RegisterClass::General => &mut self.general,
             _ => &mut self.vector,
         };
-        let found = list.iter().position(|&n| n == name.number);
-        found.unwrap_or_else(|| {
-            list.push(name.number);
-            list.len() - 1
-        }) as u64
+        ordinals.of(name.number)
+    }
+}
+
+/// Numbers below 32, numbered anew in the order in which they are asked for.
+#[derive(Default)]
+struct Ordinals {
+    /// One more than the ordinal; zero for those not yet seen.
+    given: [u8; 32],
+    seen: u8,
+}
+
+impl Ordinals {
+    fn of(&mut self, number: u8) -> u64 {
+        let given = &mut self.given[usize::from(number) % 32];
+        if *given == 0 {
+            self.seen += 1;
+            *given = self.seen;
+        }
+        u64::from(*given - 1)
     }
 }
 

@@ -19,6 +19,7 @@ pub mod blocks;
 pub mod data;
 pub mod fingerprint;
 mod identity;
+mod largest_first;
 mod levels;
 pub mod matching;
 mod names;

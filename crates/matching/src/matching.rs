@@ -2,9 +2,9 @@
 
 use crate::blocks::{self, Found, Sides};
 use crate::fingerprint::Fingerprint;
+use crate::largest_first::largest_first;
 use crate::procedures::{Search, Stage};
 use crate::{across, data, procedures};
-use rayon::prelude::*;
 
 /// A pair of procedures or data blocks, by their index in the modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,16 +72,17 @@ pub fn match_builds(old: &Fingerprint<'_>, new: &Fingerprint<'_>) -> Matching {
     search.run();
     let pairs: Vec<Pair<procedures::How>> =
         search.procedures.pairs().map(|(old, new, how)| Pair { old, new, how }).collect();
-    let mut procedures: Vec<Procedures> = pairs
-        .into_par_iter()
-        .map(|pair| {
-            let (a, b) = (pair.old as usize, pair.new as usize);
-            let sides = Sides { old: &old.procedures[a], new: &new.procedures[b], ids: &search.ids };
-            let found = blocks::all(&sides, &old.module.functions[a], &new.module.functions[b]);
-            let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
-            Procedures { pair, blocks, partial: found.partial }
-        })
-        .collect();
+    let size = |pair: &Pair<procedures::How>| {
+        let (a, b) = (&old.procedures[pair.old as usize], &new.procedures[pair.new as usize]);
+        a.blocks.len() + b.blocks.len()
+    };
+    let mut procedures: Vec<Procedures> = largest_first(&pairs, size, |&pair| {
+        let (a, b) = (pair.old as usize, pair.new as usize);
+        let sides = Sides { old: &old.procedures[a], new: &new.procedures[b], ids: &search.ids };
+        let found = blocks::all(&sides, &old.module.functions[a], &new.module.functions[b]);
+        let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
+        Procedures { pair, blocks, partial: found.partial }
+    });
     let (across, clones) = across::run(old, new, &search.ids, &mut procedures);
     let block_stages = block_stages(&procedures);
     Matching {

@@ -407,6 +407,10 @@ fn blocks(cfg: &Cfg) -> Vec<profile::Block> {
 }
 
 fn loops(cfg: &Cfg) -> Vec<profile::Loop> {
+    // Some edge of a loop leads back, whatever the order of blocks.
+    if !cfg.edges.iter().any(|edge| edge.inner_target().is_some_and(|to| to <= edge.from)) {
+        return Vec::new();
+    }
     let graph = cfg.graph();
     let tree = DominatorTree::new(&graph, &cfg.roots());
     let forest = LoopForest::new(&graph, &tree);

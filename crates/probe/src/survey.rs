@@ -31,7 +31,7 @@ impl<'a, 'd> Survey<'a, 'd> {
         let calls_kernel: Vec<bool> = program
             .functions
             .par_iter()
-            .map(|f| f.cfg.blocks.iter().any(|b| b.insns(&image.elf).any(|insn| insn.is_syscall())))
+            .map(|f| f.cfg.blocks.iter().any(|b| b.has_syscall(&image.elf)))
             .collect();
         let steady = Steady::new(image, program, &calls_kernel);
         let mut fates: Vec<Fate> = program
@@ -43,9 +43,7 @@ impl<'a, 'd> Survey<'a, 'd> {
                 if let Some(reason) = function.reason() {
                     return Fate::Left(format!("not understood: {}", reason.explanation()));
                 }
-                let in_kernel = |block: BlockId| {
-                    calls_kernel && cfg.block(block).insns(&image.elf).any(|insn| insn.is_syscall())
-                };
+                let in_kernel = |block: BlockId| calls_kernel && cfg.block(block).has_syscall(&image.elf);
                 let flow = Flow::new(cfg, &steady.calls(cfg, &in_kernel), &|_| true);
                 let plan = Plan {
                     blocks: vec![None; flow.blocks],

@@ -181,9 +181,8 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                 let redirects = Redirects::find(image, &addends, cfg);
                 let redirected = |jump| redirects.is_copied(jump);
                 let movable = check(image, program, function, &surveys[i], &redirected)?;
-                let in_kernel = |block: BlockId| {
-                    surveys[i].syscall && cfg.block(block).insns(&image.elf).any(|insn| insn.is_syscall())
-                };
+                let in_kernel =
+                    |block: BlockId| surveys[i].syscall && cfg.block(block).has_syscall(&image.elf);
                 let flow = Flow::new(cfg, &steady.calls(cfg, &in_kernel), &redirected);
                 let measured =
                     Measured { flow, plan: Plan::default(), first_counter: 0, sites: HashMap::new() };

@@ -70,6 +70,8 @@ pub(super) struct Explorer<'a, S: ?Sized> {
     pending: Vec<LinkAddr>,
     /// Instruction starts of a straight decode, computed when first asked for.
     linear: OnceCell<Vec<LinkAddr>>,
+    /// Code that runs was found, or a jump that only data flow explains.
+    pub(super) has_news: bool,
 }
 
 // Derived, it would ask for surroundings that can be cloned.
@@ -83,6 +85,7 @@ impl<S: ?Sized> Clone for Explorer<'_, S> {
             problems: self.problems.clone(),
             pending: self.pending.clone(),
             linear: self.linear.clone(),
+            has_news: self.has_news,
         }
     }
 }
@@ -99,6 +102,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             problems: Vec::new(),
             pending: Vec::new(),
             linear: OnceCell::new(),
+            has_news: false,
         }
     }
 
@@ -230,7 +234,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
         let Some(index) = self.piece_of(start) else { return };
         let range = self.pieces[index].range;
         let surroundings = self.surroundings;
-        let bytes = surroundings.bytes(start);
+        let mut insns = Decode::new(surroundings.bytes(start), start);
         let mut at = start;
         let mut pushed = false;
         let stamp = START | COVERED | if reached { REACHED } else { 0 };
@@ -248,8 +252,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             if mark & (START | COVERED) == COVERED {
                 self.problem(Reason::OverlappingInstructions, at);
             }
-            let Some(insn) = bytes.get(at.since(start) as usize..).and_then(|rest| Insn::decode(rest, at))
-            else {
+            let Some(insn) = insns.next() else {
                 self.problem(Reason::Undecodable, at);
                 return;
             };
@@ -261,6 +264,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             let again = mark & START != 0;
             let marks = &mut self.pieces[index].marks;
             marks[offset] |= stamp;
+            self.has_news |= reached;
             for mark in &mut marks[offset + 1..offset + len] {
                 if *mark & START != 0 {
                     // Two readings of the same bytes: the problem is noted once, at the inner one.
@@ -286,6 +290,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
                 && let Some(ender) = self.enders.last_mut()
             {
                 ender.pushed = true;
+                self.has_news = true;
             }
             pushed = false;
             if !goes_on {
@@ -323,6 +328,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             if matches!(flow, Flow::Call(_) | Flow::IndirectCall) {
                 self.calls.insert(next, self.enders.len());
             }
+            self.has_news |= flow == Flow::IndirectJump;
             self.enders.push(Ender { at, next, flow, slot, goes_on, pushed: false });
         }
         match flow {
@@ -419,29 +425,31 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
         for piece in &self.pieces {
             let mut current: Option<Stretch> = None;
             let mut ended = false;
-            for (offset, &mark) in piece.marks.iter().enumerate() {
-                let at = piece.range.start.offset(offset as u64);
-                if mark & (START | COVERED) == 0 {
-                    stretches.extend(current.take());
-                    continue;
-                }
-                if mark & START != 0 {
-                    if mark & LEADER != 0 || ended {
+            let mut offset = 0;
+            while let Some(&mark) = piece.marks.get(offset) {
+                if mark & START == 0 {
+                    if mark & COVERED == 0 {
                         stretches.extend(current.take());
                     }
-                    ended = mark & ENDER != 0;
-                    let open = current.get_or_insert(Stretch {
-                        range: AddrRange::new(at, at),
-                        insns: 0,
-                        last: at,
-                        reached: mark & REACHED != 0,
-                    });
-                    open.insns += 1;
-                    open.last = at;
+                    offset += 1;
+                    continue;
                 }
-                if let Some(open) = &mut current {
-                    open.range.end = at.offset(1);
+                if mark & LEADER != 0 || ended {
+                    stretches.extend(current.take());
                 }
+                ended = mark & ENDER != 0;
+                let at = piece.range.start.offset(offset as u64);
+                let open = current.get_or_insert(Stretch {
+                    range: AddrRange::new(at, at),
+                    insns: 0,
+                    last: at,
+                    reached: mark & REACHED != 0,
+                });
+                let behind = piece.marks[offset + 1..].iter();
+                offset += 1 + behind.take_while(|&&mark| mark & (START | COVERED) == COVERED).count();
+                open.insns += 1;
+                open.last = at;
+                open.range.end = piece.range.start.offset(offset as u64);
             }
             stretches.extend(current);
         }

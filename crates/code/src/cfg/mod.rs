@@ -3,6 +3,7 @@
 //! The graph may show too much (an edge that is never taken), never too little: whoever counts edges
 //! survives one that stays at zero, not one that is missing.
 
+mod changes;
 mod explore;
 mod recover;
 mod remainder;
@@ -11,7 +12,7 @@ pub use recover::{Outline, recover};
 
 use crate::addr::{AddrRange, LinkAddr};
 use crate::graph::Graph;
-use crate::isa::Decode;
+use crate::isa::{Decode, Insn};
 use crate::jump_table::JumpTable;
 use crate::source::CodeSource;
 use alloc::string::String;
@@ -110,8 +111,20 @@ impl Block {
     /// Its instructions in order. Fewer than [`Block::insns`] says if not all its bytes can be read.
     #[must_use]
     pub fn insns<'s, S: CodeSource + ?Sized>(&self, source: &'s S) -> Decode<'s> {
+        Decode::new(self.bytes(source), self.start)
+    }
+
+    /// Whether one of its instructions calls the kernel.
+    #[must_use]
+    pub fn has_syscall<S: CodeSource + ?Sized>(&self, source: &S) -> bool {
+        Insn::may_hold_syscall(self.bytes(source)) && self.insns(source).any(|insn| insn.is_syscall())
+    }
+
+    /// Its bytes, as far as they can be read.
+    #[must_use]
+    pub fn bytes<'s, S: CodeSource + ?Sized>(&self, source: &'s S) -> &'s [u8] {
         let bytes = source.bytes(self.start);
-        Decode::new(&bytes[..bytes.len().min(self.len as usize)], self.start)
+        &bytes[..bytes.len().min(self.len as usize)]
     }
 }
 

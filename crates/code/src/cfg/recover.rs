@@ -1,5 +1,6 @@
 //! From the outline of a function to its control-flow graph.
 
+use super::changes::affected;
 use super::explore::{Ender, Explorer, Stretch};
 use super::remainder::{explain_holes, gaps};
 use super::{Block, BlockId, Cfg, Edge, EdgeKind, End, Reason, Target};
@@ -32,10 +33,10 @@ pub struct Outline {
 /// Builds the control-flow graph of the function that `outline` describes.
 #[must_use]
 pub fn recover<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline) -> Cfg {
-    let followed = follow(surroundings, outline, &Jumps::new(), Effort::Local);
+    let followed = Followed::new(surroundings, outline, &Jumps::new(), Effort::Local);
     // Few functions jump through tables, and those that do may be looked at once more.
-    let kept = followed.0.computes().then(|| followed.clone());
-    let cfg = complete(followed, outline, Effort::Local);
+    let kept = followed.explorer.computes().then(|| (followed.explorer.clone(), followed.jumps.clone()));
+    let cfg = followed.complete(outline, Effort::Local);
     let jumps = cfg.blocks.iter().any(|b| b.end == End::IndirectJump);
     let guessed = cfg.tables.iter().any(|t| t.bound.is_guess() && t.fenced);
     // What the blocks right before each jump tell is cheap and mostly enough. But a table that was guessed
@@ -44,14 +45,15 @@ pub fn recover<S: Surroundings + ?Sized>(surroundings: &S, outline: &Outline) ->
         return cfg;
     }
     let followed = match kept {
-        Some((mut explorer, jumps)) => {
-            let jumps = resolve_jumps(&mut explorer, outline, jumps, &Jumps::new(), Effort::Whole);
-            (explorer, jumps)
+        Some((explorer, jumps)) => {
+            let mut followed = Followed { explorer, jumps, told: None };
+            followed.resolve_jumps(outline, &Jumps::new(), Effort::Whole);
+            followed
         }
         // Its jumps are all in dead code.
-        None => follow(surroundings, outline, &Jumps::new(), Effort::Whole),
+        None => Followed::new(surroundings, outline, &Jumps::new(), Effort::Whole),
     };
-    let whole = complete(followed, outline, Effort::Whole);
+    let whole = followed.complete(outline, Effort::Whole);
     if cfg.is_understood() && !whole.is_understood() { cfg } else { whole }
 }
 
@@ -64,59 +66,126 @@ enum Effort {
     Whole,
 }
 
-/// The graph, from what was explored.
-fn complete<S: Surroundings + ?Sized>(followed: Followed<'_, S>, outline: &Outline, effort: Effort) -> Cfg {
-    let (mut explorer, mut jumps) = followed;
-    if jumps.values().any(|r| r.corrected) {
-        // What the entries too many lead to was taken for reached: begin again with what is known now.
-        (explorer, jumps) = follow(explorer.surroundings(), outline, &jumps, effort);
-    }
-    if outline.open_ended {
-        explorer.close();
-    }
-    while explain_holes(&mut explorer, outline, &jumps) {
-        // Dead code may hold indirect jumps of its own, and they may lead into what is left.
-        jumps = resolve_jumps(&mut explorer, outline, jumps, &Jumps::new(), effort);
-    }
-    let gaps = gaps(&explorer, outline, &jumps);
-    for ender in &explorer.enders.clone() {
-        if ender.flow == Flow::IndirectJump && !jumps.contains_key(&ender.at) {
-            explorer.problem(Reason::UnresolvedJump, ender.at);
-        }
-    }
-    explorer.revive_doubtful_calls();
-    let mut cfg = assemble(&explorer, outline, &jumps);
-    cfg.gaps = gaps;
-    cfg.tables = jumps.into_values().flat_map(|r| r.tables).collect();
-    cfg.problems = explorer.problems;
-    cfg.problems.sort_unstable();
-    // Millions of them are kept, and growing leaves room for half as many again.
-    cfg.edges.shrink_to_fit();
-    cfg
+/// What was explored, and where indirect jumps were found to lead.
+struct Followed<'a, S: ?Sized> {
+    explorer: Explorer<'a, S>,
+    jumps: Jumps,
+    told: Option<Told>,
 }
 
-/// What was explored, and where indirect jumps were found to lead.
-type Followed<'a, S> = (Explorer<'a, S>, Jumps);
+impl<'a, S: Surroundings + ?Sized> Followed<'a, S> {
+    /// Explores all that can be reached from where control comes in. Of indirect jumps, `hints` tells what
+    /// was once found.
+    fn new(surroundings: &'a S, outline: &Outline, hints: &Jumps, effort: Effort) -> Self {
+        let mut explorer = Explorer::new(surroundings, &outline.pieces);
+        if let Some(piece) =
+            outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize)
+        {
+            explorer.problem(Reason::NotInFile, piece.start);
+        }
+        let pads = outline.landing_pads.iter().map(|(_, pad)| pad);
+        for &at in outline.entries.iter().chain(pads).chain(&outline.leaders) {
+            explorer.explore(at, true);
+        }
+        let mut followed = Self { explorer, jumps: Jumps::new(), told: None };
+        followed.explore_known(outline, hints);
+        followed.resolve_jumps(outline, hints, effort);
+        followed
+    }
 
-/// Explores all that can be reached from where control comes in. Of indirect jumps, `hints` tells what
-/// was once found.
-fn follow<'a, S: Surroundings + ?Sized>(
-    surroundings: &'a S,
-    outline: &Outline,
-    hints: &Jumps,
-    effort: Effort,
-) -> Followed<'a, S> {
-    let mut explorer = Explorer::new(surroundings, &outline.pieces);
-    if let Some(piece) = outline.pieces.iter().find(|p| surroundings.bytes(p.start).len() < p.len() as usize)
-    {
-        explorer.problem(Reason::NotInFile, piece.start);
+    /// Explores what `hints` say of the jumps there are.
+    fn explore_known(&mut self, outline: &Outline, hints: &Jumps) {
+        let mut next = 0;
+        // Enders are added while they are looked at.
+        while let Some(ender) = self.explorer.enders.get(next) {
+            next += 1;
+            if let Some(hint) = hints.get(&ender.at) {
+                self.jumps.insert(ender.at, hint.clone());
+                for target in live_targets(hint, outline) {
+                    self.explorer.explore(target, true);
+                }
+            }
+        }
     }
-    let pads = outline.landing_pads.iter().map(|(_, pad)| pad);
-    for &at in outline.entries.iter().chain(pads).chain(&outline.leaders) {
-        explorer.explore(at, true);
+
+    /// Resolves indirect jumps and explores what they lead to, until nothing new turns up: the code behind
+    /// one table may hold the next.
+    fn resolve_jumps(&mut self, outline: &Outline, hints: &Jumps, effort: Effort) {
+        for round in 0.. {
+            let count = self.explorer.enders.iter().filter(|e| e.is_computed()).count();
+            if count == 0 || round > MAX_ROUNDS_PER_JUMP * count {
+                break;
+            }
+            let cfg = assemble(&self.explorer, outline, &self.jumps);
+            let mut look = Look::new(&self.explorer, outline, &cfg, &self.jumps, hints);
+            let mut found = look.locally();
+            // The whole function only when the cheap way leads no further, nor when it has told all before.
+            let whole = effort == Effort::Whole
+                && found == self.jumps
+                && !all_known(&self.explorer, &self.jumps, hints);
+            if whole {
+                let told;
+                (found, told) = look.wholly(self.told.as_ref());
+                self.told = Some(Told { cfg, jumps: told });
+            }
+            if found == self.jumps {
+                break;
+            }
+            self.jumps = found;
+            let known = self.explorer.enders.len();
+            for resolution in self.jumps.values() {
+                for target in live_targets(resolution, outline) {
+                    self.explorer.explore(target, true);
+                }
+            }
+            // Once the whole function was looked at, only code that is new could change what was found.
+            if whole && self.explorer.enders.len() == known {
+                break;
+            }
+        }
     }
-    let jumps = resolve_jumps(&mut explorer, outline, Jumps::new(), hints, effort);
-    (explorer, jumps)
+
+    /// The graph.
+    fn complete(mut self, outline: &Outline, effort: Effort) -> Cfg {
+        if self.jumps.values().any(|r| r.corrected) {
+            // What the entries too many lead to was taken for reached: begin again with what is known now.
+            self = Self::new(self.explorer.surroundings(), outline, &self.jumps, effort);
+        }
+        if outline.open_ended {
+            self.explorer.close();
+        }
+        self.explorer.has_news = false;
+        while explain_holes(&mut self.explorer, outline, &self.jumps) {
+            // Dead code may hold indirect jumps of its own, and they may lead into what is left. If it holds none,
+            // it has nothing to say of those in code that runs.
+            if self.explorer.has_news {
+                self.resolve_jumps(outline, &Jumps::new(), effort);
+                self.explorer.has_news = false;
+            }
+        }
+        let Self { mut explorer, jumps, .. } = self;
+        let gaps = gaps(&explorer, outline, &jumps);
+        for ender in &explorer.enders.clone() {
+            if ender.flow == Flow::IndirectJump && !jumps.contains_key(&ender.at) {
+                explorer.problem(Reason::UnresolvedJump, ender.at);
+            }
+        }
+        explorer.revive_doubtful_calls();
+        let mut cfg = assemble(&explorer, outline, &jumps);
+        cfg.gaps = gaps;
+        cfg.tables = jumps.into_values().flat_map(|r| r.tables).collect();
+        cfg.problems = explorer.problems;
+        cfg.problems.sort_unstable();
+        // Millions of them are kept, and growing leaves room for half as many again.
+        cfg.edges.shrink_to_fit();
+        cfg
+    }
+}
+
+/// What the whole function told of its jumps when it was last looked at.
+struct Told {
+    cfg: Cfg,
+    jumps: BTreeMap<LinkAddr, Option<Resolution>>,
 }
 
 /// Where each indirect jump leads; keyed by its address.
@@ -145,89 +214,100 @@ impl<S: Surroundings + ?Sized> Scope for Explorer<'_, S> {
 /// and back.
 const MAX_ROUNDS_PER_JUMP: usize = 8;
 
-/// Resolves indirect jumps and explores what they lead to, until nothing new turns up: the code behind
-/// one table may hold the next.
-fn resolve_jumps<S: Surroundings + ?Sized>(
-    explorer: &mut Explorer<'_, S>,
-    outline: &Outline,
-    mut jumps: Jumps,
-    hints: &Jumps,
-    effort: Effort,
-) -> Jumps {
-    let mut next = Effort::Local;
-    for round in 0.. {
-        let count = explorer.enders.iter().filter(|e| e.is_computed()).count();
-        if count == 0 || round > MAX_ROUNDS_PER_JUMP * count {
-            break;
-        }
-        let found = resolve_once(explorer, outline, &jumps, hints, next);
-        let mut settled = found == jumps;
-        jumps = found;
-        let known = explorer.enders.len();
-        for resolution in jumps.values() {
-            for target in live_targets(resolution, outline) {
-                explorer.explore(target, true);
-            }
-        }
-        // Once the whole function was looked at, only code that is new could change what was found.
-        settled |= next == Effort::Whole && explorer.enders.len() == known;
-        // The whole function again only when the cheap way leads no further.
-        next = match (settled, next) {
-            (false, _) => Effort::Local,
-            // Nor when it has told all before.
-            (true, Effort::Local) if effort == Effort::Whole && !all_known(explorer, &jumps, hints) => {
-                Effort::Whole
-            }
-            (true, _) => break,
-        };
-    }
-    jumps
-}
-
 /// Whether every jump leads just where `hints` say.
 fn all_known<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, jumps: &Jumps, hints: &Jumps) -> bool {
     let mut computed = explorer.enders.iter().filter(|e| e.is_computed());
     computed.all(|e| jumps.contains_key(&e.at) && jumps.get(&e.at) == hints.get(&e.at))
 }
 
-fn resolve_once<S: Surroundings + ?Sized>(
-    explorer: &Explorer<'_, S>,
-    outline: &Outline,
-    known: &Jumps,
-    hints: &Jumps,
-    effort: Effort,
-) -> Jumps {
-    let cfg = assemble(explorer, outline, known);
-    let surroundings = explorer.surroundings();
-    let values = Values::new(surroundings, Flowing::new(&cfg.blocks, &cfg.edges, &cfg.entries));
-    let has_labels = labels(explorer, outline, &cfg, known, LinkAddr(0)).is_some();
-    let mut resolver = Resolver {
-        surroundings,
-        scope: explorer,
-        values,
-        cfg: &cfg,
-        constants: None,
-        heights: None,
-        has_labels,
-    };
-    let mut found = Jumps::new();
-    for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.end == End::IndirectJump) {
-        let at = block.last_insn();
-        let Some(jump) = Insn::decode(surroundings.bytes(at), at) else { continue };
-        let resolution = match effort {
-            Effort::Local => resolver.resolve_locally(id, &jump),
-            Effort::Whole => match resolver.resolve_locally(id, &jump) {
-                Some(resolution) if !resolution.is_doubtful() => Some(resolution),
-                _ => resolver.resolve(id, &jump).or_else(|| {
-                    let mut resolution = labels(explorer, outline, &cfg, known, at)?;
-                    resolution.leaves = !jump.is_notrack() && resolver.is_at_entry_height(id);
-                    Some(resolution)
-                }),
-            },
+/// The jumps of a function as it is known at one time.
+struct Look<'a, S: ?Sized> {
+    explorer: &'a Explorer<'a, S>,
+    outline: &'a Outline,
+    cfg: &'a Cfg,
+    known: &'a Jumps,
+    hints: &'a Jumps,
+    resolver: Resolver<'a, S, Explorer<'a, S>>,
+    /// Each jump, and what the blocks right before it tell.
+    local: Vec<(BlockId, Insn, Option<Resolution>)>,
+}
+
+impl<'a, S: Surroundings + ?Sized> Look<'a, S> {
+    fn new(
+        explorer: &'a Explorer<'a, S>,
+        outline: &'a Outline,
+        cfg: &'a Cfg,
+        known: &'a Jumps,
+        hints: &'a Jumps,
+    ) -> Self {
+        let surroundings = explorer.surroundings();
+        let resolver = Resolver {
+            surroundings,
+            scope: explorer,
+            values: Values::new(surroundings, Flowing::new(&cfg.blocks, &cfg.edges, &cfg.entries)),
+            cfg,
+            constants: None,
+            heights: None,
+            has_labels: labels(explorer, outline, cfg, known, LinkAddr(0)).is_some(),
         };
+        Self { explorer, outline, cfg, known, hints, resolver, local: Vec::new() }
+    }
+
+    /// Where the jumps lead, as far as the blocks right before them tell.
+    fn locally(&mut self) -> Jumps {
+        let mut found = Jumps::new();
+        for (id, block) in self.cfg.numbered_blocks().filter(|(_, b)| b.end == End::IndirectJump) {
+            let at = block.last_insn();
+            let Some(jump) = Insn::decode(self.explorer.surroundings().bytes(at), at) else { continue };
+            let local = self.resolver.resolve_locally(id, &jump);
+            found.extend(self.settle(at, local.clone()).map(|settled| (at, settled)));
+            self.local.push((id, jump, local));
+        }
+        for ender in self.explorer.enders.iter().filter(|e| e.pushed) {
+            let pushed = self.cfg.block_holding(ender.at).and_then(|id| self.resolver.pushed(id));
+            let resolution = pushed.map(|at| Resolution { places: alloc::vec![at], ..Resolution::default() });
+            // Where it leads stays once known: it depends on nothing but the instructions right before it.
+            if let Some(resolution) = self.known.get(&ender.at).cloned().or(resolution) {
+                found.insert(ender.at, resolution);
+            }
+        }
+        found
+    }
+
+    /// Where the jumps lead, as far as the whole function tells, when the blocks right before them tell no more than
+    /// is known; and what it told by itself. What it told `before` holds where no new code leads to.
+    fn wholly(mut self, before: Option<&Told>) -> (Jumps, BTreeMap<LinkAddr, Option<Resolution>>) {
+        let affected = before.map(|before| affected(&before.cfg, self.cfg));
+        let mut found = self.known.clone();
+        let mut told = BTreeMap::new();
+        for (id, jump, local) in core::mem::take(&mut self.local) {
+            let at = jump.addr();
+            let resolution = local.filter(|local| !local.is_doubtful()).or_else(|| {
+                let same = before.filter(|_| affected.as_ref().is_some_and(|affected| !affected[id.index()]));
+                let own = match same.and_then(|before| before.jumps.get(&at)) {
+                    Some(own) => own.clone(),
+                    None => self.resolver.resolve(id, &jump),
+                };
+                told.insert(at, own.clone());
+                own.or_else(|| {
+                    let mut labels = labels(self.explorer, self.outline, self.cfg, self.known, at)?;
+                    labels.leaves = !jump.is_notrack() && self.resolver.is_at_entry_height(id);
+                    Some(labels)
+                })
+            });
+            match self.settle(at, resolution) {
+                Some(settled) => found.insert(at, settled),
+                None => found.remove(&at),
+            };
+        }
+        (found, told)
+    }
+
+    /// What to take of what was found now and before of the jump at `at`.
+    fn settle(&self, at: LinkAddr, now: Option<Resolution>) -> Option<Resolution> {
         // What was once found stays unless more is found: more known code only makes values less certain,
         // and going back and forth would never end.
-        let resolution = match (resolution, known.get(&at).or_else(|| hints.get(&at))) {
+        let resolution = match (now, self.known.get(&at).or_else(|| self.hints.get(&at))) {
             (Some(new), Some(old)) if !is_better(&new, old) => Some(old.clone()),
             (Some(new), Some(old)) => {
                 let corrected = old.corrected || size(&new) < size(old);
@@ -237,20 +317,8 @@ fn resolve_once<S: Surroundings + ?Sized>(
             (new, None) => new,
         };
         // A jump that leads nowhere but to the end of the function is not understood.
-        if let Some(resolution) = resolution.filter(|r| r.leaves || live_targets(r, outline).next().is_some())
-        {
-            found.insert(at, resolution);
-        }
+        resolution.filter(|r| r.leaves || live_targets(r, self.outline).next().is_some())
     }
-    for ender in explorer.enders.iter().filter(|e| e.pushed) {
-        let pushed = cfg.block_holding(ender.at).and_then(|id| resolver.pushed(id));
-        let resolution = pushed.map(|at| Resolution { places: alloc::vec![at], ..Resolution::default() });
-        // Where it leads stays once known: it depends on nothing but the instructions right before it.
-        if let Some(resolution) = known.get(&ender.at).cloned().or(resolution) {
-            found.insert(ender.at, resolution);
-        }
-    }
-    found
 }
 
 /// Where a jump can really lead. Table entries of cases the compiler knows cannot happen point to the
@@ -359,22 +427,25 @@ fn labels<S: Surroundings + ?Sized>(
 
 /// Cuts what was explored into blocks and connects them.
 fn assemble<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, outline: &Outline, jumps: &Jumps) -> Cfg {
-    let mut enders: Vec<Ender> = explorer.enders.clone();
+    let mut enders: Vec<&Ender> = explorer.enders.iter().collect();
     enders.sort_unstable_by_key(|e| e.at);
+    let mut enders = enders.into_iter().peekable();
     let stretches = explorer.stretches();
     let mut cfg = Cfg { pieces: explorer.pieces.iter().map(|p| p.range).collect(), ..Cfg::default() };
     cfg.blocks.reserve_exact(stretches.len());
-    let mut ends: Vec<Option<Ender>> = Vec::with_capacity(stretches.len());
+    let mut ends: Vec<Option<&Ender>> = Vec::with_capacity(stretches.len());
     for stretch in &stretches {
-        let ender = enders.binary_search_by_key(&stretch.last, |e| e.at).ok().map(|i| enders[i]);
-        cfg.blocks.push(block(stretch, ender.as_ref()));
+        while enders.next_if(|e| e.at < stretch.last).is_some() {}
+        let ender = enders.next_if(|e| e.at == stretch.last);
+        cfg.blocks.push(block(stretch, ender));
         ends.push(ender);
     }
-    for (index, ender) in ends.iter().enumerate() {
-        connect(&mut cfg, BlockId(index as u32), ender.as_ref(), outline, jumps);
+    cfg.edges.reserve(2 * stretches.len());
+    for (id, ender) in (0..).map(BlockId).zip(ends) {
+        let first = cfg.edges.len();
+        connect(&mut cfg, id, ender, outline, jumps);
+        sort_from(&mut cfg.edges, first);
     }
-    cfg.edges.sort_unstable();
-    cfg.edges.dedup();
     cfg.entries = outline.entries.iter().filter_map(|&at| cfg.block_starting(at)).collect();
     let mut pads: Vec<BlockId> =
         outline.landing_pads.iter().filter_map(|&(_, at)| cfg.block_starting(at)).collect();
@@ -382,6 +453,19 @@ fn assemble<S: Surroundings + ?Sized>(explorer: &Explorer<'_, S>, outline: &Outl
     pads.dedup();
     cfg.landing_pads = pads;
     cfg
+}
+
+/// Puts the edges from `first` on in order, each once.
+fn sort_from(edges: &mut Vec<Edge>, first: usize) {
+    edges[first..].sort_unstable();
+    let mut kept = first;
+    for i in first..edges.len() {
+        if kept == first || edges[i] != edges[kept - 1] {
+            edges[kept] = edges[i];
+            kept += 1;
+        }
+    }
+    edges.truncate(kept);
 }
 
 fn block(stretch: &Stretch, ender: Option<&Ender>) -> Block {
@@ -411,6 +495,11 @@ fn block(stretch: &Stretch, ender: Option<&Ender>) -> Block {
 fn connect(cfg: &mut Cfg, from: BlockId, ender: Option<&Ender>, outline: &Outline, jumps: &Jumps) {
     let next = cfg.block(from).end_addr();
     let place = |cfg: &Cfg, at: LinkAddr| cfg.block_starting(at).map_or(Target::Outside(at), Target::Block);
+    // Most often the next block begins right behind this one.
+    let following = |cfg: &Cfg| match cfg.blocks.get(from.index() + 1) {
+        Some(block) if block.start == next => Target::Block(BlockId(from.0 + 1)),
+        _ => place(cfg, next),
+    };
     let edge = |cfg: &mut Cfg, to: Target, kind: EdgeKind| cfg.edges.push(Edge { from, to, kind });
     // A jump out of the function is a tail call, whatever it was inside.
     let kind_for = |to: Target, inside: EdgeKind| match to {
@@ -418,14 +507,14 @@ fn connect(cfg: &mut Cfg, from: BlockId, ender: Option<&Ender>, outline: &Outlin
         _ => EdgeKind::TailCall,
     };
     let Some(ender) = ender else {
-        let to = place(cfg, next);
+        let to = following(cfg);
         edge(cfg, to, EdgeKind::FallThrough);
         return;
     };
     match ender.flow {
         Flow::Next | Flow::Stop => {}
         Flow::Branch(target) => {
-            let (taken, not) = (place(cfg, target), place(cfg, next));
+            let (taken, not) = (place(cfg, target), following(cfg));
             edge(cfg, taken, kind_for(taken, EdgeKind::Taken));
             edge(cfg, not, EdgeKind::FallThrough);
         }
@@ -442,7 +531,7 @@ fn connect(cfg: &mut Cfg, from: BlockId, ender: Option<&Ender>, outline: &Outlin
         },
         Flow::Call(_) | Flow::IndirectCall => {
             if ender.goes_on {
-                let to = place(cfg, next);
+                let to = following(cfg);
                 edge(cfg, to, EdgeKind::CallReturn);
             }
             // The unwinder looks up the byte before the return address.

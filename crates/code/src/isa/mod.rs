@@ -207,6 +207,13 @@ impl Insn {
         displacement.into_iter().chain(immediates).map(LinkAddr)
     }
 
+    /// Whether an instruction among `bytes` may name a place relative to itself: what needs no decoding to be told.
+    #[must_use]
+    pub fn may_hold_relative_operand(bytes: &[u8]) -> bool {
+        // The byte that says which operands there are, followed by a distance.
+        bytes.len() > 4 && bytes[..bytes.len() - 4].iter().any(|byte| byte & 0xc7 == 0x05)
+    }
+
     /// Whether it computes the address of its memory operand without touching memory (`lea`).
     #[must_use]
     pub fn is_lea(&self) -> bool {
@@ -331,6 +338,17 @@ mod tests {
             None,
             "a thread-local operand has no fixed address"
         );
+    }
+
+    #[test]
+    fn no_relative_operand_is_overlooked() {
+        for bytes in
+            [&[0x48, 0x8d, 0x05, 0x10, 0, 0, 0][..], &[0xff, 0x25, 0, 0, 0, 0], &[0x8b, 0x3d, 0, 0, 0, 0]]
+        {
+            assert!(insn(bytes).fixed_memory_operand().is_some());
+            assert!(Insn::may_hold_relative_operand(bytes));
+        }
+        assert!(!Insn::may_hold_relative_operand(&[0x48, 0x8b, 0x00, 0x90, 0x05, 0, 0]));
     }
 
     #[test]

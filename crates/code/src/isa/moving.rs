@@ -69,6 +69,12 @@ impl Insn {
         matches!(self.raw.code(), Code::Syscall | Code::Sysenter | Code::Int_imm8)
     }
 
+    /// Whether an instruction among `bytes` may call the kernel: what needs no decoding to be told.
+    #[must_use]
+    pub fn may_hold_syscall(bytes: &[u8]) -> bool {
+        bytes.windows(2).any(|pair| matches!(pair, [0x0f, 0x05 | 0x34] | [0xcd, _]))
+    }
+
     /// Whether it calls the kernel in the way that overwrites `rcx` and `r11`.
     #[must_use]
     pub fn is_fast_syscall(&self) -> bool {
@@ -129,5 +135,14 @@ mod tests {
         let uses = |bytes: &[u8]| Insn::decode(bytes, LinkAddr(0)).expect("valid").uses_gs();
         assert!(uses(&[0x65, 0x48, 0xff, 0x05, 0, 0, 0, 0]));
         assert!(!uses(&[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0]));
+    }
+
+    #[test]
+    fn no_syscall_is_overlooked() {
+        for bytes in [&[0x0f, 0x05][..], &[0x0f, 0x34], &[0xcd, 0x80], &[0x48, 0x0f, 0x05]] {
+            assert!(Insn::decode(bytes, LinkAddr(0)).expect("valid").is_syscall());
+            assert!(Insn::may_hold_syscall(bytes));
+        }
+        assert!(!Insn::may_hold_syscall(&[0x0f, 0x1f, 0x05, 0xcd]));
     }
 }

@@ -33,7 +33,7 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
             }
             Expr::Signed(inner, bits) => {
                 // Known non-negative in that width, so the sign changes nothing.
-                let low = self.exprs.numbers.get(&Expr::Low(inner, bits)).copied().unwrap_or(inner);
+                let low = self.exprs.number(&Expr::Low(inner, bits)).unwrap_or(inner);
                 let (high, how) = self.upper_bound(state, low)?;
                 (high < 1 << (bits - 1)).then_some((high, how))
             }

@@ -2,7 +2,8 @@
 
 use crate::addr::LinkAddr;
 use alloc::vec::Vec;
-use hashbrown::HashMap;
+use core::hash::BuildHasher as _;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
 /// A value, by the number of its expression.
@@ -46,7 +47,9 @@ pub(crate) enum Expr {
 #[derive(Default)]
 pub(crate) struct Exprs {
     nodes: Vec<Expr>,
-    pub(super) numbers: HashMap<Expr, Val>,
+    /// The numbers of all of them, with their hashes.
+    numbers: HashTable<(u64, Val)>,
+    hasher: DefaultHashBuilder,
 }
 
 impl Exprs {
@@ -54,13 +57,23 @@ impl Exprs {
         &self.nodes[v.0 as usize]
     }
 
+    /// The number of an expression, if it has one.
+    pub(super) fn number(&self, expr: &Expr) -> Option<Val> {
+        self.find(self.hasher.hash_one(expr), expr)
+    }
+
+    fn find(&self, hash: u64, expr: &Expr) -> Option<Val> {
+        self.numbers.find(hash, |&(own, v)| own == hash && self.get(v) == expr).map(|&(_, v)| v)
+    }
+
     pub(super) fn intern(&mut self, expr: Expr) -> Val {
-        if let Some(&v) = self.numbers.get(&expr) {
+        let hash = self.hasher.hash_one(&expr);
+        if let Some(v) = self.find(hash, &expr) {
             return v;
         }
         let v = Val(self.nodes.len() as u32);
-        self.nodes.push(expr.clone());
-        self.numbers.insert(expr, v);
+        self.nodes.push(expr);
+        self.numbers.insert_unique(hash, (hash, v), |&(hash, _)| hash);
         v
     }
 
@@ -97,14 +110,16 @@ impl Exprs {
     /// `a + factor * b`.
     pub(super) fn add_scaled(&mut self, a: Val, b: Val, factor: u64) -> Val {
         let (mut constant, mut terms) = self.as_sum(a);
-        let (other, more) = self.as_sum(b);
-        constant = constant.wrapping_add(other.wrapping_mul(factor));
-        for (v, times) in more {
-            let times = times.wrapping_mul(factor);
-            match terms.iter_mut().find(|(have, _)| *have == v) {
-                Some((_, have)) => *have = have.wrapping_add(times),
-                None => terms.push((v, times)),
+        let mut add = |v: Val, times: u64| match terms.iter_mut().find(|(have, _)| *have == v) {
+            Some((_, have)) => *have = have.wrapping_add(times),
+            None => terms.push((v, times)),
+        };
+        match self.get(b) {
+            Expr::Sum(other, more) => {
+                constant = constant.wrapping_add(other.wrapping_mul(factor));
+                more.iter().for_each(|&(v, times)| add(v, times.wrapping_mul(factor)));
             }
+            _ => add(b, factor),
         }
         terms.retain(|&mut (_, times)| times != 0);
         terms.sort_unstable();
@@ -167,14 +182,25 @@ impl Exprs {
     /// Whether it is an address in the function's own stack frame, and at which offset from the stack
     /// pointer at entry (or from where it was aligned).
     pub(crate) fn stack_offset(&self, v: Val) -> Option<i64> {
-        let (constant, terms) = self.as_sum(v);
-        match terms.as_slice() {
-            [(base, 1)] => match self.get(*base) {
-                Expr::Opaque(Origin::Entry(4)) => Some(constant as i64),
-                Expr::And(inner, _) if self.stack_offset(*inner).is_some() => Some(constant as i64),
-                _ => None,
+        let (constant, base) = match self.get(v) {
+            Expr::Sum(constant, terms) => match terms.as_slice() {
+                [(base, 1)] => (*constant, *base),
+                _ => return None,
             },
+            _ => (0, v),
+        };
+        match self.get(base) {
+            Expr::Opaque(Origin::Entry(4)) => Some(constant as i64),
+            Expr::And(inner, _) if self.stack_offset(*inner).is_some() => Some(constant as i64),
             _ => None,
+        }
+    }
+
+    /// How far `v` is from the sum of `terms`, if that is known.
+    pub(super) fn distance_from(&self, terms: &Terms, v: Val) -> Option<i64> {
+        match self.get(v) {
+            Expr::Sum(constant, own) => (own == terms).then_some(*constant as i64),
+            _ => (terms.as_slice() == [(v, 1)]).then_some(0),
         }
     }
 }

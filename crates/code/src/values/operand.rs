@@ -79,9 +79,7 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
         let exprs = &self.exprs;
         // What is known to lie beside the new value stays; what may overlap it is gone.
         state.slots.retain(|&(at, _, width)| {
-            let (start, other) = exprs.as_sum(at);
-            let start = start as i64;
-            if other == base {
+            if let Some(start) = exprs.distance_from(&base, at) {
                 return start >= offset.saturating_add(len)
                     || start.saturating_add(i64::from(width / 8)) <= offset;
             }

@@ -8,6 +8,7 @@ use crate::addr::LinkAddr;
 use crate::cfg::{BlockId, EdgeKind, Target};
 use crate::isa::{Decode, Flow};
 use crate::source::Surroundings;
+use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -137,7 +138,7 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
         let mut joined = before.cloned();
         for &from in &hub.from {
             if let Some((state, _)) = &self.at_end[from as usize] {
-                join_into(&mut joined, &mut self.exprs, node, state);
+                join_into(&mut joined, &mut self.exprs, node, Cow::Borrowed(state));
             }
         }
         joined
@@ -183,13 +184,15 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
                 _ => None,
             };
             match (changed, &self.at_end[edge.from.index()]) {
-                (Some(state), _) => join_into(&mut joined, &mut self.exprs, block, &state),
-                (None, Some((state, _))) => join_into(&mut joined, &mut self.exprs, block, state),
+                (Some(state), _) => join_into(&mut joined, &mut self.exprs, block, Cow::Owned(state)),
+                (None, Some((state, _))) => {
+                    join_into(&mut joined, &mut self.exprs, block, Cow::Borrowed(state));
+                }
                 (None, None) => {}
             }
         }
         for state in hubs.into(block).iter().filter_map(|&hub| at_hub[hub as usize].as_ref()) {
-            join_into(&mut joined, &mut self.exprs, block, state);
+            join_into(&mut joined, &mut self.exprs, block, Cow::Borrowed(state));
         }
         joined.unwrap_or_else(|| self.unknown_state(block))
     }
@@ -233,9 +236,9 @@ impl<S: Surroundings + ?Sized> Values<'_, S> {
 }
 
 /// Leaves in `joined` what it and `incoming` agree on, at the start of a block or in a hub.
-fn join_into(joined: &mut Option<State>, exprs: &mut Exprs, node: u32, incoming: &State) {
+fn join_into(joined: &mut Option<State>, exprs: &mut Exprs, node: u32, incoming: Cow<'_, State>) {
     let Some(have) = joined else {
-        *joined = Some(incoming.clone());
+        *joined = Some(incoming.into_owned());
         return;
     };
     for (r, (mine, theirs)) in have.regs.iter_mut().zip(incoming.regs).enumerate() {

@@ -16,17 +16,18 @@ mod splice;
 pub use clones::Cloned;
 pub use splice::{Copy, Spliced};
 
-use crate::blocks::{self, Found, Sides};
-use crate::fingerprint::{Fingerprint, Reader};
+use crate::blocks::{self, Blocks, Found, Sides};
+use crate::fingerprint::{Fingerprint, Procedure, Reader};
 use crate::identity::Both;
+use crate::largest_first::largest_first;
 use crate::matching::{BlockPair, Pair, Procedures};
 use crate::pairing::Pairing;
 use crate::procedures::How;
 use plan::Host;
-use rayon::prelude::*;
 use relive_profile::model::Level;
 use splice::Plan;
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::HashSet;
 
 /// A pair of procedures of which at least one has others inside.
 #[derive(Clone, Debug)]
@@ -90,10 +91,33 @@ impl Build<'_> {
         (0..self.partner.len() as u32).filter(|&i| self.is_open(i))
     }
 
+    /// Carries out a plan, unless `before` is what comes of it.
+    fn half(&self, reader: &Reader<'_>, plan: Plan, before: Option<Half>) -> Half {
+        if let Some(before) = before.filter(|before| before.plan == plan) {
+            return before;
+        }
+        let spliced = Spliced::new(self.print.module, &plan);
+        let procedure = match spliced.copies.as_slice() {
+            [alone] => {
+                let known = &self.print.procedures[alone.procedure as usize];
+                Reader::with_edges_of(known, &spliced.function)
+            }
+            _ => reader.procedure(&spliced.function),
+        };
+        Half { plan, spliced, procedure }
+    }
+
     fn is_open(&self, procedure: u32) -> bool {
         self.partner[procedure as usize].is_none()
             && !self.print.procedures[procedure as usize].blocks.is_empty()
     }
+}
+
+/// One of two procedures with others inside, and what it looks like.
+struct Half {
+    plan: Plan,
+    spliced: Spliced,
+    procedure: Procedure,
 }
 
 /// A callee belongs inside if at least so much of it was found there, and so many instructions of it are in large
@@ -134,12 +158,13 @@ pub(crate) fn run(
         procedures.push(found);
     }
     procedures.sort_unstable_by_key(|found| found.pair.new);
-    let found: Vec<(usize, Joined)> =
-        procedures.par_iter().enumerate().filter_map(|(i, p)| Some((i, across.look_at(p)?))).collect();
-    for (i, joined) in &found {
-        joined.put(&mut procedures[*i]);
+    let found = largest_first(procedures, |p| across.size(p.pair.old, p.pair.new), |p| across.look_at(p));
+    for (procedures, joined) in procedures.iter_mut().zip(&found) {
+        if let Some(joined) = joined {
+            joined.put(procedures);
+        }
     }
-    let joined: Vec<Joined> = found.into_iter().map(|(_, joined)| joined).collect();
+    let joined: Vec<Joined> = found.into_iter().flatten().collect();
     let clones = clones::find(&across, procedures, &joined);
     (joined, clones)
 }
@@ -154,26 +179,36 @@ struct Across<'a> {
 }
 
 impl Across<'_> {
+    /// How many blocks two procedures have.
+    fn size(&self, old: u32, new: u32) -> usize {
+        let blocks = |build: &Build<'_>, i: u32| build.print.procedures[i as usize].blocks.len();
+        blocks(&self.old, old) + blocks(&self.new, new)
+    }
+
     fn look_at(&self, pair: &Procedures) -> Option<Joined> {
         let (a, b) = (pair.pair.old, pair.pair.new);
-        let mut refused = self.renamed.clone();
+        let mut refused = Cow::Borrowed(&self.renamed);
+        let mut before: (Option<Half>, Option<Half>) = (None, None);
         for _ in 0..MOST_ROUNDS {
             let (old, new) = self.plans(pair, &refused);
             if old == Plan::plain(a) && new == Plan::plain(b) {
                 return None;
             }
-            let old = Spliced::new(self.old.print.module, &old);
-            let new = Spliced::new(self.new.print.module, &new);
-            let mut joined = self.join(old, new, pair);
-            let there = Self::belonging(&joined);
-            let strangers = (joined.old.strangers(&there.0), joined.new.strangers(&there.1));
+            let old = self.old.half(&self.readers.0, old, before.0.take());
+            let new = self.new.half(&self.readers.1, new, before.1.take());
+            let found = self.join(&old, &new, pair);
+            let there = belonging(&old.spliced, &new.spliced, &found);
+            let strangers = (old.spliced.strangers(&there.0), new.spliced.strangers(&there.1));
             if strangers.0.is_empty() && strangers.1.is_empty() {
-                joined.old.count(self.old.print.module, &there.0);
-                joined.new.count(self.new.print.module, &there.1);
-                return Some(joined);
+                let (mut old, mut new) = (old.spliced, new.spliced);
+                old.count(self.old.print.module, &there.0);
+                new.count(self.new.print.module, &there.1);
+                return Some(Joined { old, new, blocks: block_pairs(&found), partial: found.partial });
             }
+            let refused = refused.to_mut();
             refused.0.extend(strangers.0);
             refused.1.extend(strangers.1);
+            before = (Some(old), Some(new));
         }
         None
     }
@@ -188,35 +223,35 @@ impl Across<'_> {
         let before = &self.old.print.module.functions[old as usize];
         let now = &self.new.print.module.functions[new as usize];
         let found = blocks::all(&sides, before, now);
-        let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
-        Procedures { pair: Pair { old, new, how }, blocks, partial: found.partial }
+        Procedures { pair: Pair { old, new, how }, blocks: block_pairs(&found), partial: found.partial }
     }
 
     /// What of the callees of each may be inside of the other.
     fn plans(&self, pair: &Procedures, refused: &(HashSet<u32>, HashSet<u32>)) -> (Plan, Plan) {
         let (a, b) = (pair.pair.old, pair.pair.new);
-        let (mut to_new, mut to_old) = (HashMap::new(), HashMap::new());
+        let mut to_new = vec![None; self.old.print.procedures[a as usize].blocks.len()];
+        let mut to_old = vec![None; self.new.print.procedures[b as usize].blocks.len()];
         for block in pair.blocks.iter().filter(|block| is_sure(block.found)) {
-            to_new.insert(block.old, block.new);
-            to_old.insert(block.new, block.old);
+            to_new[block.old as usize] = Some(block.new);
+            to_old[block.new as usize] = Some(block.old);
         }
         let answers =
-            |own: &Build<'_>, other: &Build<'_>, procedure: u32, map: &HashMap<u32, u32>, block, callee| {
-                map.get(&block).is_some_and(|at| {
+            |own: &Build<'_>, other: &Build<'_>, procedure: u32, map: &[Option<u32>], block: u32, callee| {
+                map[block as usize].is_some_and(|at| {
                     let partner = own.partner[callee as usize];
                     other.sites[procedure as usize]
                         .iter()
-                        .any(|site| site.block == *at && Some(site.callee) == partner)
+                        .any(|site| site.block == at && Some(site.callee) == partner)
                 })
             };
-        let mut host = Host::new(&self.new, b, |block| to_old.contains_key(&block));
+        let mut host = Host::new(&self.new, b, |block| to_old[block as usize].is_some());
         let old = if host.is_open() {
             let answers = |block, callee| answers(&self.old, &self.new, b, &to_new, block, callee);
             plan::plan(&self.old, a, &mut host, answers, &refused.0)
         } else {
             Plan::plain(a)
         };
-        let mut host = Host::new(&self.old, a, |block| to_new.contains_key(&block));
+        let mut host = Host::new(&self.old, a, |block| to_new[block as usize].is_some());
         let new = if host.is_open() {
             let answers = |block, callee| answers(&self.new, &self.old, a, &to_old, block, callee);
             plan::plan(&self.new, b, &mut host, answers, &refused.1)
@@ -226,33 +261,34 @@ impl Across<'_> {
         (old, new)
     }
 
-    /// Which copies belong where they are. That both have the same inside tells nothing about that.
-    fn belonging(joined: &Joined) -> (Vec<bool>, Vec<bool>) {
-        let (old, new) = (&joined.old, &joined.new);
-        let telling = |pair: &&BlockPair| {
-            let (a, b) = (old.blocks[pair.old as usize].0, new.blocks[pair.new as usize].0);
-            pair.found != Found::ControlFlow && (a == 0 || b == 0)
-        };
-        let found = || joined.blocks.iter().filter(telling);
-        (
-            old.belonging(found().map(|pair| (pair.old, pair.found))),
-            new.belonging(found().map(|pair| (pair.new, pair.found))),
-        )
-    }
-
     /// Matches the blocks of two spliced procedures, beginning with what content says about the procedures themselves.
-    fn join(&self, old: Spliced, new: Spliced, pair: &Procedures) -> Joined {
-        let (a, b) = (self.readers.0.procedure(&old.function), self.readers.1.procedure(&new.function));
-        let sides = Sides { old: &a, new: &b, ids: self.ids };
-        let (olds, news) = (old.places(), new.places());
+    fn join(&self, old: &Half, new: &Half, pair: &Procedures) -> Blocks {
+        let (a, b) = (&old.procedure, &new.procedure);
+        let sides = Sides { old: a, new: b, ids: self.ids };
+        let (olds, news) = (old.spliced.own_places(), new.spliced.own_places());
         let mut pairs = Pairing::new(a.blocks.len(), b.blocks.len());
         for block in pair.blocks.iter().filter(|block| block.found != Found::ControlFlow) {
-            pairs.pair(olds[&(0, block.old)], news[&(0, block.new)], block.found);
+            pairs.pair(olds[block.old as usize], news[block.new as usize], block.found);
         }
-        let found = blocks::further(&sides, &old.function, &new.function, pairs);
-        let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
-        Joined { old, new, blocks, partial: found.partial }
+        blocks::further(&sides, &old.spliced.function, &new.spliced.function, pairs)
     }
+}
+
+fn block_pairs(found: &Blocks) -> Vec<BlockPair> {
+    found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect()
+}
+
+/// Which copies belong where they are. That both have the same inside tells nothing about that.
+fn belonging(old: &Spliced, new: &Spliced, found: &Blocks) -> (Vec<bool>, Vec<bool>) {
+    let telling = |(a, b, how): &(u32, u32, Found)| {
+        let (a, b) = (old.blocks[*a as usize].0, new.blocks[*b as usize].0);
+        *how != Found::ControlFlow && (a == 0 || b == 0)
+    };
+    let found = || found.pairs.pairs().filter(telling);
+    (
+        old.belonging(found().map(|(old, _, how)| (old, how))),
+        new.belonging(found().map(|(_, new, how)| (new, how))),
+    )
 }
 
 /// Whether a pair holds whatever else there may be to match.
@@ -264,9 +300,9 @@ fn is_sure(found: Found) -> bool {
 }
 
 impl Spliced {
-    /// Where each block is.
-    fn places(&self) -> HashMap<(u32, u32), u32> {
-        self.blocks.iter().copied().zip(0..).collect()
+    /// Where each block of the function itself is: they keep their order.
+    fn own_places(&self) -> Vec<u32> {
+        self.blocks.iter().zip(0..).filter(|((copy, _), _)| *copy == 0).map(|(_, place)| place).collect()
     }
 
     /// Which copies have enough found inside of them, or of what is inside of them.

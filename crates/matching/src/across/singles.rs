@@ -4,10 +4,10 @@
 use super::{Across, Spliced, is_sure, plan};
 use crate::blocks::Found;
 use crate::fingerprint::Fingerprint;
+use crate::largest_first::largest_first;
 use crate::levels::index;
 use crate::matching::Procedures;
 use crate::procedures::How;
-use rayon::prelude::*;
 use relive_profile::model::Level;
 use std::collections::{BTreeSet, HashMap};
 
@@ -33,8 +33,13 @@ const LEAST_SHARED: u32 = 18;
 pub(super) fn find(across: &Across<'_>, procedures: &[Procedures]) -> Vec<Procedures> {
     let mut candidates = called(across, procedures);
     candidates.extend(alike(across));
-    let mut tried: Vec<Attempt> =
-        candidates.into_par_iter().filter_map(|(old, new)| attempt(across, old, new)).collect();
+    let candidates: Vec<(u32, u32)> = candidates.into_iter().collect();
+    let tried = largest_first(
+        &candidates,
+        |&(old, new)| across.size(old, new),
+        |&(old, new)| attempt(across, old, new),
+    );
+    let mut tried: Vec<Attempt> = tried.into_iter().flatten().collect();
     tried.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.key().cmp(&b.key())));
     // What is a partner by itself is not inside of others as well, as far as is known.
     let (mut partners, mut inside) = <(Both, Both)>::default();

@@ -51,12 +51,16 @@ pub(crate) struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    /// The hashes of all blocks at a level.
-    fn hashes(&self, level: Level) -> (Vec<u64>, Vec<u64>) {
-        let of = |procedure: &Procedure, ids: &crate::identity::Identities| {
-            (0..procedure.blocks.len() as u32).map(|b| ids.hash(procedure, b, level)).collect()
-        };
-        (of(self.old, &self.ids.old), of(self.new, &self.ids.new))
+    /// The hashes at a level of all blocks without a partner; nobody asks for others.
+    fn hashes(&self, level: Level, pairs: &Pairing<Found>) -> (Vec<u64>, Vec<u64>) {
+        let mut hashes = (vec![0; self.old.blocks.len()], vec![0; self.new.blocks.len()]);
+        for block in pairs.single_old() {
+            hashes.0[block as usize] = self.ids.old.hash(self.old, block, level);
+        }
+        for block in pairs.single_new() {
+            hashes.1[block as usize] = self.ids.new.hash(self.new, block, level);
+        }
+        hashes
     }
 }
 
@@ -82,6 +86,7 @@ pub(crate) fn further(sides: &Sides<'_>, old: &Function, new: &Function, pairs: 
     let is_done = |pairs: &Pairing<Found>| {
         pairs.len() == sides.new.blocks.len() || pairs.len() == sides.old.blocks.len()
     };
+    let mut contents = None;
     // What is left of BMAT's passes comes in between: similarity is surer than all of them but the first.
     for (levels, least) in
         [(&[][..], SIMILAR), (&passes::ORDER[1..3], LEAST_SIMILAR), (&passes::ORDER[3..], LEAST_SIMILAR)]
@@ -90,7 +95,8 @@ pub(crate) fn further(sides: &Sides<'_>, old: &Function, new: &Function, pairs: 
             break;
         }
         pairs = passes::some(sides, pairs, levels);
-        similar::run(sides, old, new, &mut pairs, least);
+        let contents = contents.get_or_insert_with(|| similar::Contents::new(sides, old, new));
+        similar::run(contents, &mut pairs, least);
     }
     let partial = control_flow::run(sides, &mut pairs);
     Blocks { pairs, partial }

@@ -33,7 +33,7 @@ pub(crate) fn some(sides: &Sides<'_>, pairs: Pairing<Found>, levels: &[Level]) -
         if passes.pairs.len() == sides.old.blocks.len().min(sides.new.blocks.len()) {
             break;
         }
-        let (old, new) = sides.hashes(level);
+        let (old, new) = sides.hashes(level, &passes.pairs);
         if level != Level::LastThree {
             passes.one_to_one(level, &old, &new);
         }
@@ -93,7 +93,7 @@ impl Passes<'_> {
     /// Beyond BMAT: a block that is the only one of its content among equal neighbours is surer than one that is the
     /// only one of its content. Where one of several equal blocks was added or deleted, this keeps the others apart.
     fn in_context(&mut self) {
-        let (old, new) = self.sides.hashes(Level::One);
+        let (old, new) = self.sides.hashes(Level::One, &self.pairs);
         let (old, new) = (context(self.sides.old, &old), context(self.sides.new, &new));
         for (old, new) in self.candidates(&old, &new, 1) {
             self.pair(old, new, Level::One);

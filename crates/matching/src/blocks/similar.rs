@@ -33,18 +33,37 @@ const SMALL_NUMBER: f32 = 0.6;
 /// Neighbours that are looked at: a jump table has hundreds.
 const MOST_NEIGHBOURS: usize = 64;
 
+/// What similarity asks of two procedures, whatever is matched already.
+pub(crate) struct Contents<'a> {
+    sides: &'a Sides<'a>,
+    old: Tokens<'a>,
+    new: Tokens<'a>,
+    places: (Place, Place),
+    /// How alike the contents of pairs are.
+    known: HashMap<(u32, u32), f64>,
+}
+
+impl<'a> Contents<'a> {
+    pub(crate) fn new(sides: &'a Sides<'a>, old: &'a Function, new: &'a Function) -> Self {
+        Self {
+            sides,
+            old: Tokens::new(sides.old, old, &sides.ids.old),
+            new: Tokens::new(sides.new, new, &sides.ids.new),
+            places: (Place::new(sides.old, old), Place::new(sides.new, new)),
+            known: HashMap::new(),
+        }
+    }
+
+    /// How alike two blocks are by themselves, from 0 to 1.
+    fn alike(&mut self, old: u32, new: u32) -> f64 {
+        *self.known.entry((old, new)).or_insert_with(|| alike(self.old.of(old), self.new.of(new)))
+    }
+}
+
 /// Matches what is at least that similar, from 0 to 1.
-pub(crate) fn run(sides: &Sides<'_>, old: &Function, new: &Function, pairs: &mut Pairing<Found>, least: f64) {
-    let mut search = Search {
-        sides,
-        old: Tokens::new(sides.old, old, &sides.ids.old, pairs.single_old()),
-        new: Tokens::new(sides.new, new, &sides.ids.new, pairs.single_new()),
-        heap: BinaryHeap::new(),
-        tables: HashMap::new(),
-        places: (Place::new(sides.old, old), Place::new(sides.new, new)),
-        known: HashMap::new(),
-        least,
-    };
+pub(crate) fn run(contents: &mut Contents<'_>, pairs: &mut Pairing<Found>, least: f64) {
+    let sides = contents.sides;
+    let mut search = Search { sides, contents, tables: HashMap::new(), heap: BinaryHeap::new(), least };
     let first: Vec<(u32, u32)> = pairs.pairs().map(|(old, new, _)| (old, new)).collect();
     for (old, new) in first {
         search.look_around(old, new, pairs);
@@ -99,20 +118,16 @@ impl Ord for Candidate {
     }
 }
 
-struct Search<'a> {
+struct Search<'a, 'c> {
     sides: &'a Sides<'a>,
-    places: (Place, Place),
+    contents: &'c mut Contents<'a>,
     /// Of partners that jump through tables.
     tables: HashMap<(u32, u32), Entries>,
-    old: Tokens,
-    new: Tokens,
     heap: BinaryHeap<Candidate>,
-    /// How alike the contents of pairs are.
-    known: HashMap<(u32, u32), f64>,
     least: f64,
 }
 
-impl Search<'_> {
+impl Search<'_, '_> {
     /// Looks at pairs of blocks beside two partners: before and behind them in the flow, and in the file.
     fn look_around(&mut self, old: u32, new: u32, pairs: &Pairing<Found>) {
         for (olds, news) in
@@ -147,8 +162,7 @@ impl Search<'_> {
     }
 
     fn score(&mut self, old: u32, new: u32, pairs: &Pairing<Found>) -> f64 {
-        let (olds, news) = (&self.old, &self.new);
-        let content = *self.known.entry((old, new)).or_insert_with(|| olds.alike(old, news, new));
+        let content = self.contents.alike(old, new);
         let (mut fitting, mut all) = (0.0, 0.0);
         for (olds, news, forward) in [
             (&self.sides.old.out, &self.sides.new.out, true),
@@ -192,7 +206,7 @@ impl Search<'_> {
                 }
             }
         }
-        let (old_place, new_place) = (&self.places.0, &self.places.1);
+        let (old_place, new_place) = (&self.contents.places.0, &self.contents.places.1);
         let mut relation = |a: Option<u32>, b: Option<u32>, weight: f64| {
             all += weight;
             fitting += match (a, b) {
@@ -320,42 +334,49 @@ fn free(adjacency: &Adjacency, block: u32, is_free: impl Fn(u32) -> bool) -> Vec
     free
 }
 
-/// What blocks consist of, in no order.
-struct Tokens(HashMap<u32, Vec<(u64, f32)>>);
+/// What a block consists of, in no order, each with its weight.
+type Bag = Vec<(u64, f32)>;
 
-impl Tokens {
-    fn new(
-        procedure: &Procedure,
-        function: &Function,
-        ids: &Identities,
-        blocks: impl Iterator<Item = u32>,
-    ) -> Self {
-        Self(blocks.map(|b| (b, tokens(procedure, function, ids, b))).collect())
+/// What blocks consist of; found out when it is asked for, as most blocks have a partner by then.
+struct Tokens<'a> {
+    procedure: &'a Procedure,
+    function: &'a Function,
+    ids: &'a Identities,
+    bags: Vec<Option<Bag>>,
+}
+
+impl<'a> Tokens<'a> {
+    fn new(procedure: &'a Procedure, function: &'a Function, ids: &'a Identities) -> Self {
+        Self { procedure, function, ids, bags: vec![None; procedure.blocks.len()] }
     }
 
-    /// How alike two blocks are, from 0 to 1.
-    fn alike(&self, own: u32, others: &Self, other: u32) -> f64 {
-        let (Some(a), Some(b)) = (self.0.get(&own), others.0.get(&other)) else { return 0.0 };
-        let (mut i, mut j, mut common) = (0, 0, 0.0);
-        while i < a.len() && j < b.len() {
-            match a[i].0.cmp(&b[j].0) {
-                Ordering::Less => i += 1,
-                Ordering::Greater => j += 1,
-                Ordering::Equal => {
-                    common += f64::from(a[i].1);
-                    (i, j) = (i + 1, j + 1);
-                }
+    fn of(&mut self, block: u32) -> &Bag {
+        self.bags[block as usize]
+            .get_or_insert_with(|| tokens(self.procedure, self.function, self.ids, block))
+    }
+}
+
+/// How alike two blocks are, from 0 to 1.
+fn alike(a: &Bag, b: &Bag) -> f64 {
+    let (mut i, mut j, mut common) = (0, 0, 0.0);
+    while i < a.len() && j < b.len() {
+        match a[i].0.cmp(&b[j].0) {
+            Ordering::Less => i += 1,
+            Ordering::Greater => j += 1,
+            Ordering::Equal => {
+                common += f64::from(a[i].1);
+                (i, j) = (i + 1, j + 1);
             }
         }
-        let sum = |list: &[(u64, f32)]| list.iter().map(|&(_, weight)| f64::from(weight)).sum::<f64>();
-        let all = sum(a).max(sum(b));
-        if all > 0.0 { common / all } else { 1.0 }
     }
+    let sum = |bag: &Bag| bag.iter().map(|&(_, weight)| f64::from(weight)).sum::<f64>();
+    let all = sum(a).max(sum(b));
+    if all > 0.0 { common / all } else { 1.0 }
 }
 
 /// What says the same about a block whatever the order of its instructions and whichever its registers: operations
 /// with the kinds of their operands, fields and constants, and above all what it refers to.
-fn tokens(procedure: &Procedure, function: &Function, ids: &Identities, number: u32) -> Vec<(u64, f32)> {
+fn tokens(procedure: &Procedure, function: &Function, ids: &Identities, number: u32) -> Bag {
     let block = &function.blocks[number as usize];
     let bytes = function.bytes_at(block.address, block.size.into()).unwrap_or_default();
     let mut tokens = Vec::new();

@@ -21,8 +21,9 @@
 //! arc can take before its price changes. There is no good bound on how many that are. Measured (`tests/size.rs`): 20,000
 //! blocks of nested statements with a tenth of the evidence wrong take a few milliseconds, with all of it wrong half a
 //! second. Slow are graphs in which everything is near everything: a switch with 6000 cases, a tenth wrong, takes 50
-//! milliseconds; 83 cases that each lead to all others, half a second; 150 such cases, eight seconds. The last two
-//! are better given as cases with one node between all of them.
+//! milliseconds; 83 cases that each lead to all others by an arc of its own, a quarter of a second; 150 such cases, two to
+//! three seconds. Programs do not come in that shape: computed gotos that share a table meet in one node (a hub of the
+//! profile), and 300 of them that all lead to all take milliseconds.
 //!
 //! **Limits.** Flows are kept within `u64`: where evidence calls for more, the best flow that fits is found.
 //! Excess is summed in 128 bits. Path costs fit into 63 bits for fewer than 2³⁰ nodes, which is more than
