@@ -200,10 +200,7 @@ impl Peer<'_> {
 }
 
 fn report(rows: &[(Pair, Result<Row>)]) -> u64 {
-    let mut table = Table::new(&[
-        "program",
-        "old",
-        "new",
+    let own = [
         "BOLT blocks",
         "BOLT edges",
         "relive blocks",
@@ -211,7 +208,8 @@ fn report(rows: &[(Pair, Result<Row>)]) -> u64 {
         "BOLT leaves out",
         "relive, whole program: blocks",
         "edges",
-    ]);
+    ];
+    let mut table = Table::new(&[&pairs::COLUMNS[..], &own].concat());
     let mut violations = 0;
     for (pair, row) in rows {
         let mut cells = pair.cells();
@@ -257,6 +255,7 @@ fn report(rows: &[(Pair, Result<Row>)]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pairs::Kind;
 
     #[test]
     fn recovering_less_is_a_violation() {
@@ -268,7 +267,7 @@ mod tests {
         let row = |edges| {
             let whole = Score { bp: 1.0, cc: 1.0, overlap: 1.0, edge_overlap: 1.0, matched_counts: 1.0 };
             let relive = Ok(Carried { blocks: 0.9, edges, whole });
-            let pair = Pair { old: build("1"), new: build("2"), distant: false };
+            let pair = Pair { old: build("1"), new: build("2"), between: 0, kind: Kind::Consecutive };
             (pair, Ok(Row { bolt_blocks: 0.9, bolt_edges: 0.8, relive, left_out: 0.1 }))
         };
         assert_eq!(report(&[row(0.8)]), 0);
