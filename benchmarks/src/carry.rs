@@ -190,8 +190,10 @@ fn report(rows: &[(&Pair, Row)]) -> u64 {
         if kind != Kind::Consecutive {
             continue;
         }
-        table
-            .row([pairs::title("**the same, mean of programs**"), mean_of_programs(rows, of_kind).cells()].concat());
+        table.row(
+            [pairs::title("**the same, mean of programs**"), mean_of_programs(rows, of_kind).cells()]
+                .concat(),
+        );
         let Some(score) = all.named else { continue };
         for (what, value, goal) in [("B.P.", score.bp, GOAL_BP), ("C.C.", score.cc, GOAL_CC)] {
             if value < goal {
