@@ -18,7 +18,7 @@ use crate::pairs::{self, Pair};
 use crate::profiles::{self, Profiles};
 use crate::table::Table;
 use anyhow::{Context, Result, bail};
-use counts::{Counts, overlap};
+use counts::{Counts, costliest, overlap};
 use graph::Graph;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -104,6 +104,8 @@ struct Row {
 struct Carried {
     blocks: f64,
     edges: f64,
+    /// Functions of which the most is missing, and how much of the overlap that costs.
+    costliest: Vec<(String, f64)>,
     whole: Score,
 }
 
@@ -194,6 +196,7 @@ impl Peer<'_> {
         Ok(Carried {
             blocks: overlap(&counts.blocks, &new.fresh.blocks),
             edges: overlap(&counts.edges, &new.fresh.edges),
+            costliest: costliest(&counts, &new.fresh, 4),
             whole: Score::take(self.profiles.relive, &carried, &new.profile)?,
         })
     }
@@ -231,7 +234,10 @@ fn report(rows: &[(Pair, Result<Row>)]) -> u64 {
                 if let Some(carried) = carried
                     && (carried.blocks < row.bolt_blocks || carried.edges < row.bolt_edges)
                 {
-                    println!("{}: BOLT recovers more", pair.name());
+                    let costs = carried.costliest.iter();
+                    let costs: Vec<String> =
+                        costs.map(|(name, cost)| format!("{name} {}", cell(Some(*cost)))).collect();
+                    println!("{}: BOLT recovers more; missing here: {}", pair.name(), costs.join(", "));
                     violations += 1;
                 }
                 cells.extend([
@@ -266,7 +272,7 @@ mod tests {
         };
         let row = |edges| {
             let whole = Score { bp: 1.0, cc: 1.0, overlap: 1.0, edge_overlap: 1.0, matched_counts: 1.0 };
-            let relive = Ok(Carried { blocks: 0.9, edges, whole });
+            let relive = Ok(Carried { blocks: 0.9, edges, costliest: Vec::new(), whole });
             let pair = Pair { old: build("1"), new: build("2"), between: 0, kind: Kind::Consecutive };
             (pair, Ok(Row { bolt_blocks: 0.9, bolt_edges: 0.8, relive, left_out: 0.1 }))
         };
