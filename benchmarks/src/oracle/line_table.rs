@@ -157,7 +157,7 @@ fn compiled_in(text: &str) -> Result<BTreeMap<u64, PathBuf>> {
     Ok(folders)
 }
 
-/// `DW_AT_comp_dir	("/src")` → `"/src"`
+/// `DW_AT_comp_dir ("/src")` → `"/src"`
 fn value<'t>(line: &'t str, name: &str) -> Option<&'t str> {
     line.strip_prefix(name)?.trim_start().strip_prefix('(')?.strip_suffix(')')
 }
