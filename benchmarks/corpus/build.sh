@@ -82,7 +82,8 @@ build_versions() { # every version
     case $prog in ''|\#*) continue;; esac
     wanted "$prog" "$ver" || continue
     c=gcc-O2; [ "$lang" = Rust ] && c=rustc-O2
-    for c in ${cfgs:-$c}; do spawn "$prog" "$ver" "$c"; done
+    c=${cfgs:-$c}
+    for c in ${c//,/ }; do spawn "$prog" "$ver" "$c"; done
   done 3<"$here/sources.tsv"
 }
 

@@ -31,6 +31,7 @@ build_sqlite() {
 build_onig() {
   local f p=() w=$W/onig-$v-$cfg name
   mkdir -p "$w"
+  rm -f src/config.h # 6.4.0 has one for Windows, which would hide ours
   for name in HAVE_PROTOTYPES STDC_HEADERS HAVE_STRING_H HAVE_STDARG_H HAVE_STDLIB_H HAVE_LIMITS_H HAVE_INTTYPES_H \
     HAVE_STDINT_H HAVE_ALLOCA_H HAVE_ALLOCA HAVE_SYS_TYPES_H HAVE_UNISTD_H; do echo "#define $name 1"; done >"$w/config.h"
   printf '%s\n' '#define SIZEOF_INT 4' '#define SIZEOF_SHORT 2' '#define SIZEOF_LONG 8' '#define SIZEOF_VOIDP 8' \
@@ -42,8 +43,11 @@ build_onig() {
   cc -DHAVE_CONFIG_H "-I$w" -Isrc "${p[@]}" "$D/onig_main.c" -o "$out"
 }
 
+# Before 2020-07-05 the library needed no handlers, which the driver starts.
 build_quickjs() {
-  cc -D_GNU_SOURCE "-DCONFIG_VERSION=\"$v\"" -DCONFIG_BIGNUM -fwrapv -I. quickjs.c quickjs-libc.c libregexp.c libunicode.c \
+  local x=()
+  grep -q js_std_init_handlers quickjs-libc.h || x=('-Djs_std_init_handlers(rt)=((void)(rt))')
+  cc "${x[@]}" -D_GNU_SOURCE "-DCONFIG_VERSION=\"$v\"" -DCONFIG_BIGNUM -fwrapv -I. quickjs.c quickjs-libc.c libregexp.c libunicode.c \
     cutils.c libbf.c "$D/qjs_main.c" -o "$out" -lm -ldl -lpthread
 }
 

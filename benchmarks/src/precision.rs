@@ -9,7 +9,7 @@ mod judge;
 mod source;
 
 use crate::carry::score::cell;
-use crate::pairs::{self, Pair};
+use crate::pairs::{self, Kind, Pair};
 use crate::process::output_of;
 use crate::table::Table;
 use anyhow::{Context, Result};
@@ -130,17 +130,14 @@ impl Show<'_> {
 /// One row per pair, and sums.
 struct Report {
     table: Table,
-    /// Neighbours and the most distant ones; with symbols and stripped.
-    sums: [[Verdict; 2]; 2],
+    /// With symbols and stripped.
+    sums: BTreeMap<Kind, [Verdict; 2]>,
     violations: u64,
 }
 
 impl Report {
     fn new() -> Self {
-        let table = Table::new(&[
-            "program",
-            "old",
-            "new",
+        let own = [
             "pairs",
             "judged",
             "precision",
@@ -151,8 +148,9 @@ impl Report {
             "stripped precision",
             "matched",
             "recall",
-        ]);
-        Self { table, sums: Default::default(), violations: 0 }
+        ];
+        let table = Table::new(&[&pairs::COLUMNS[..], &own].concat());
+        Self { table, sums: BTreeMap::new(), violations: 0 }
     }
 
     fn fail(&mut self, pair: &Pair, error: &anyhow::Error) {
@@ -162,17 +160,15 @@ impl Report {
 
     fn add(&mut self, pair: &Pair, named: &Verdict, stripped: &Verdict) {
         self.table.row([pair.cells(), cells(named, stripped)].concat());
-        let sums = &mut self.sums[usize::from(pair.distant)];
+        let sums = self.sums.entry(pair.kind).or_default();
         sums[0].add(named);
         sums[1].add(stripped);
     }
 
     fn finish(mut self) -> u64 {
         let mut all: [Verdict; 2] = Default::default();
-        for (name, sums) in ["**neighbours**", "**oldest to newest**"].iter().zip(&self.sums) {
-            self.table.row(
-                [vec![(*name).to_owned(), String::new(), String::new()], cells(&sums[0], &sums[1])].concat(),
-            );
+        for (kind, sums) in &self.sums {
+            self.table.row([kind.cells(), cells(&sums[0], &sums[1])].concat());
             for (all, sum) in all.iter_mut().zip(sums) {
                 all.add(sum);
             }

@@ -18,7 +18,7 @@ use crate::pairs::{self, Pair};
 use crate::profiles::{self, Profiles};
 use crate::table::Table;
 use anyhow::{Context, Result, bail};
-use counts::{Counts, overlap};
+use counts::{Counts, costliest, overlap};
 use graph::Graph;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -104,6 +104,8 @@ struct Row {
 struct Carried {
     blocks: f64,
     edges: f64,
+    /// Functions of which the most is missing, and how much of the overlap that costs.
+    costliest: Vec<(String, f64)>,
     whole: Score,
 }
 
@@ -194,16 +196,14 @@ impl Peer<'_> {
         Ok(Carried {
             blocks: overlap(&counts.blocks, &new.fresh.blocks),
             edges: overlap(&counts.edges, &new.fresh.edges),
+            costliest: costliest(&counts, &new.fresh, 4),
             whole: Score::take(self.profiles.relive, &carried, &new.profile)?,
         })
     }
 }
 
 fn report(rows: &[(Pair, Result<Row>)]) -> u64 {
-    let mut table = Table::new(&[
-        "program",
-        "old",
-        "new",
+    let own = [
         "BOLT blocks",
         "BOLT edges",
         "relive blocks",
@@ -211,7 +211,8 @@ fn report(rows: &[(Pair, Result<Row>)]) -> u64 {
         "BOLT leaves out",
         "relive, whole program: blocks",
         "edges",
-    ]);
+    ];
+    let mut table = Table::new(&[&pairs::COLUMNS[..], &own].concat());
     let mut violations = 0;
     for (pair, row) in rows {
         let mut cells = pair.cells();
@@ -233,7 +234,10 @@ fn report(rows: &[(Pair, Result<Row>)]) -> u64 {
                 if let Some(carried) = carried
                     && (carried.blocks < row.bolt_blocks || carried.edges < row.bolt_edges)
                 {
-                    println!("{}: BOLT recovers more", pair.name());
+                    let costs = carried.costliest.iter();
+                    let costs: Vec<String> =
+                        costs.map(|(name, cost)| format!("{name} {}", cell(Some(*cost)))).collect();
+                    println!("{}: BOLT recovers more; missing here: {}", pair.name(), costs.join(", "));
                     violations += 1;
                 }
                 cells.extend([
@@ -257,6 +261,7 @@ fn report(rows: &[(Pair, Result<Row>)]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pairs::Kind;
 
     #[test]
     fn recovering_less_is_a_violation() {
@@ -267,8 +272,8 @@ mod tests {
         };
         let row = |edges| {
             let whole = Score { bp: 1.0, cc: 1.0, overlap: 1.0, edge_overlap: 1.0, matched_counts: 1.0 };
-            let relive = Ok(Carried { blocks: 0.9, edges, whole });
-            let pair = Pair { old: build("1"), new: build("2"), distant: false };
+            let relive = Ok(Carried { blocks: 0.9, edges, costliest: Vec::new(), whole });
+            let pair = Pair { old: build("1"), new: build("2"), between: 0, kind: Kind::Consecutive };
             (pair, Ok(Row { bolt_blocks: 0.9, bolt_edges: 0.8, relive, left_out: 0.1 }))
         };
         assert_eq!(report(&[row(0.8)]), 0);

@@ -1,7 +1,10 @@
-//! The line table as `llvm-dwarfdump --debug-line` prints it: which line of which file each instruction comes from.
+//! The line table as `llvm-dwarfdump --debug-line` prints it: which line of which file each instruction comes from. Up to
+//! version 4 (Rust) only the description of the unit, which `--debug-info` prints, says in which folder it was compiled.
 
 use crate::process::output_of;
+use crate::relive::hex;
 use anyhow::{Context, Result};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,21 +34,26 @@ pub(crate) struct LineTable {
 
 impl LineTable {
     pub(crate) fn of(file: &Path) -> Result<Self> {
-        Self::parse(&output_of(Command::new("llvm-dwarfdump-19").arg("--debug-line").arg(file))?)
+        let mut command = Command::new("llvm-dwarfdump-19");
+        command.args(["--debug-info", "--recurse-depth=0", "--debug-line"]);
+        Self::parse(&output_of(command.arg(file))?)
     }
 
     /// Where several rows have one address, the last holds: the others are statements without instructions.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut table = Self::default();
+        let compiled_in = compiled_in(text)?;
         let mut unit = Unit::default();
         let mut sequence = None;
         let mut open: Option<(u64, usize, u32)> = None;
         for line in text.lines() {
-            if line.starts_with("debug_line[") {
-                unit = Unit::default();
+            if let Some(start) = line.strip_prefix("debug_line[") {
+                let folder = compiled_in.get(&hex(start.trim_end_matches(']'))?);
+                let folders = folder.map(|folder| (0, folder.clone())).into_iter().collect();
+                unit = Unit { folders, ..Unit::default() };
                 (sequence, open) = (None, None);
             } else if let Some(folder) = line.strip_prefix("include_directories[") {
-                unit.folders.push(numbered(folder, "] = ")?);
+                unit.folders.insert(index(folder)?, numbered(folder, "] = ")?);
             } else if let Some(number) = line.strip_prefix("file_names[") {
                 unit.first_file.get_or_insert(index(number)?);
             } else if let Some(name) = line.strip_prefix("           name: ") {
@@ -90,7 +98,8 @@ impl LineTable {
 /// The prologue of one unit.
 #[derive(Default)]
 struct Unit {
-    folders: Vec<PathBuf>,
+    /// By number; 0 is the one compiled in.
+    folders: BTreeMap<usize, PathBuf>,
     name: PathBuf,
     /// Files are numbered from 1 up to version 4, from 0 since.
     first_file: Option<usize>,
@@ -99,9 +108,8 @@ struct Unit {
 
 impl Unit {
     fn file(&self, folder: usize) -> File {
-        let compiled_in = self.folders.first().cloned().unwrap_or_default();
-        // folder 0 is the one compiled in
-        let path = match self.folders.get(folder) {
+        let compiled_in = self.folders.get(&0).cloned().unwrap_or_default();
+        let path = match self.folders.get(&folder) {
             Some(own) if folder > 0 => own.join(&self.name),
             _ => self.name.clone(),
         };
@@ -127,6 +135,31 @@ impl Row {
         let file = columns.next()?.parse().ok()?;
         Some(Self { address, line, file, ends: columns.any(|flag| flag == "end_sequence") })
     }
+}
+
+/// The folders in which units were compiled, by where their line tables start.
+fn compiled_in(text: &str) -> Result<BTreeMap<u64, PathBuf>> {
+    let mut folders = BTreeMap::new();
+    let (mut folder, mut start) = (None, None);
+    for line in text.lines().take_while(|line| !line.starts_with("debug_line[")) {
+        let attribute = line.trim_start();
+        if attribute.contains("DW_TAG_") {
+            (folder, start) = (None, None);
+        } else if let Some(value) = value(attribute, "DW_AT_comp_dir") {
+            folder = Some(PathBuf::from(unquoted(value)));
+        } else if let Some(value) = value(attribute, "DW_AT_stmt_list") {
+            start = Some(hex(value)?);
+        }
+        if let (Some(start), Some(folder)) = (start, &folder) {
+            folders.insert(start, folder.clone());
+        }
+    }
+    Ok(folders)
+}
+
+/// `DW_AT_comp_dir ("/src")` → `"/src"`
+fn value<'t>(line: &'t str, name: &str) -> Option<&'t str> {
+    line.strip_prefix(name)?.trim_start().strip_prefix('(')?.strip_suffix(')')
 }
 
 fn index(text: &str) -> Result<usize> {
@@ -168,6 +201,35 @@ Address            Line   Column File   ISA Discriminator OpIndex Flags
 0x0000000000000000     20      3      1   0             0       0  is_stmt
 0x0000000000002000     21      3      1   0             0       0  is_stmt end_sequence
 ";
+
+    const VERSION_4: &str = "0x0000000b: DW_TAG_compile_unit
+              DW_AT_name\t(\"src/lib.rs/@/x.0\")
+              DW_AT_stmt_list\t(0x00000010)
+              DW_AT_comp_dir\t(\"corpus/x\")
+debug_line[0x00000010]
+         version: 4
+include_directories[  1] = \"/rustc\"
+include_directories[  2] = \"src\"
+file_names[  1]:
+           name: \"lib.rs\"
+      dir_index: 2
+file_names[  2]:
+           name: \"build.rs\"
+      dir_index: 0
+0x0000000000001000     10      1      1   0             0       0  is_stmt
+0x0000000000001004     11      3      1   0             0       0  is_stmt end_sequence
+";
+
+    #[test]
+    fn folders_of_version_4() {
+        let table = LineTable::parse(VERSION_4).unwrap();
+        let file = |path: &str| File { compiled_in: "corpus/x".into(), path: path.into() };
+        assert_eq!(table.files, [file("src/lib.rs"), file("build.rs")]);
+        assert_eq!(
+            table.within(0x1000..0x1004).map(|span| (span.file, span.line)).collect::<Vec<_>>(),
+            [(0, 10)]
+        );
+    }
 
     #[test]
     fn spans() {

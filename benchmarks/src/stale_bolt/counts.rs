@@ -64,6 +64,23 @@ pub(crate) fn overlap<K: Ord>(one: &BTreeMap<K, u64>, other: &BTreeMap<K, u64>) 
     other.iter().map(common).sum()
 }
 
+/// The functions that cost the most overlap of their blocks, and how much.
+pub(crate) fn costliest(own: &Counts, fresh: &Counts, most: usize) -> Vec<(String, f64)> {
+    let sum = |counts: &Counts| counts.blocks.values().sum::<u64>().max(1) as f64;
+    let (own_sum, fresh_sum) = (sum(own), sum(fresh));
+    let mut costs: BTreeMap<&str, f64> = BTreeMap::new();
+    for (key, &count) in &fresh.blocks {
+        let share = count as f64 / fresh_sum;
+        let found = own.blocks.get(key).copied().unwrap_or(0) as f64 / own_sum;
+        *costs.entry(&key.0).or_default() += (share - found).max(0.0);
+    }
+    let mut costs: Vec<(String, f64)> =
+        costs.into_iter().map(|(name, cost)| (name.to_owned(), cost)).collect();
+    costs.sort_by(|a, b| b.1.total_cmp(&a.1));
+    costs.truncate(most);
+    costs
+}
+
 fn number(text: &str) -> Result<u64> {
     text.trim().parse().with_context(|| format!("llvm-bolt -w: bad number {text:?}"))
 }
@@ -93,5 +110,15 @@ insns:           10\n        exec:            1\n        succ:            [ { bi
         assert!((overlap(&map(&[(1, 5), (2, 5)]), &map(&[(1, 10), (2, 10)])) - 1.0).abs() < 1e-9);
         assert!((overlap(&map(&[(1, 1), (2, 3)]), &map(&[(1, 3), (3, 1)])) - 0.25).abs() < 1e-9);
         assert!((overlap(&map(&[]), &map(&[(1, 1)])) - 0.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_costs_the_most() {
+        let counts = |f: u64, g: u64| Counts {
+            blocks: BTreeMap::from([(("f".to_owned(), 0), f), (("g".to_owned(), 0), g)]),
+            ..Counts::default()
+        };
+        let costs = costliest(&counts(1, 3), &counts(2, 2), 1);
+        assert_eq!(costs, [("f".to_owned(), 0.25)]);
     }
 }

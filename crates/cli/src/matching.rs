@@ -10,6 +10,7 @@ use relive_code::isa::{Decode, Syntax};
 use relive_image::names::demangle;
 use relive_image::watch::Watch;
 use relive_matching::across::{Joined, Kind};
+use relive_matching::matching::Procedures;
 use relive_matching::{Fingerprint, Matching, match_builds};
 use relive_profile::model::{Function, Module};
 use std::io::Write;
@@ -72,6 +73,9 @@ const PHASES: &[Phase] = &[("read", 75), ("compare", 25)];
 /// A match that leaves more of the new build without a partner than this is no basis for anything.
 const LEAST: f64 = 0.1;
 
+/// Smaller functions are found in any program: those that start it, for one.
+const LARGE: u32 = 16;
+
 /// Compares two builds.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let progress = Progress::start(PHASES);
@@ -120,16 +124,27 @@ pub(crate) fn fingerprint<'m>(module: &'m Module, path: &Path) -> Result<Fingerp
 
 /// Says so if two builds have hardly anything in common.
 pub(crate) fn warn_if_poor(matching: &Matching, new: &Module, old_path: &Path, new_path: &Path) {
-    let blocks: usize = new.functions.iter().map(|f| f.blocks.len()).sum();
-    let matched: usize = matching.procedures.iter().map(|p| p.blocks.len()).sum();
+    let (matched, blocks) = in_common(matching, new, |both| both.pair.new);
     if (matched as f64) < LEAST * blocks as f64 {
         eprintln!(
             "relive: only {} of the blocks of {} are in {}: are they builds of the same program?",
-            percent(matched as u64, blocks as u64),
+            percent(matched, blocks),
             new_path.display(),
             old_path.display()
         );
     }
+}
+
+/// How many blocks of the larger functions of one side have a partner, and how many there are.
+pub(crate) fn in_common(
+    matching: &Matching,
+    module: &Module,
+    side: impl Fn(&Procedures) -> u32,
+) -> (u64, u64) {
+    let large = |function: &Function| function.blocks.iter().map(|block| block.insns).sum::<u32>() >= LARGE;
+    let all = module.functions.iter().filter(|function| large(function)).map(|f| f.blocks.len() as u64).sum();
+    let pairs = matching.procedures.iter().filter(|p| large(&module.functions[side(p) as usize]));
+    (pairs.map(|p| p.blocks.len() as u64).sum(), all)
 }
 
 struct Totals {

@@ -1,7 +1,7 @@
 //! `relive migrate`: carries profiles over to another build.
 
 use crate::build::{self, Reading, choose};
-use crate::matching::fingerprint;
+use crate::matching::{fingerprint, in_common};
 use crate::output::{grouped, percent, write_to};
 use crate::profiles;
 use crate::progress::{Phase, Progress};
@@ -109,9 +109,8 @@ fn judge(args: &Args, old: &Module, path: &Path, matching: &Matching) -> Result<
         }
     }
     let share = placed as f64 / all.max(1) as f64;
-    let known = matching.procedures.iter().map(|p| p.blocks.len()).sum::<usize>() as f64;
-    let blocks = old.functions.iter().map(|f| f.blocks.len()).sum::<usize>().max(1) as f64;
-    if share < LEAST && known < LEAST * blocks && !args.force {
+    let (known, blocks) = in_common(matching, old, |both| both.pair.old);
+    if share < LEAST && (known as f64) < LEAST * blocks as f64 && !args.force {
         bail!(
             "{}: only {:.1} % of what was counted is in {}: is it a build of the same program? \
              (--force carries it over all the same)",

@@ -150,5 +150,8 @@ fn what_it_refuses() {
     let forced = relive(&["migrate", &good, "--to", text(&other), "-o", text(&out), "--force"]);
     assert!(forced.status.success() && out.exists());
     assert!(String::from_utf8_lossy(&forced.stderr).contains("finds no place"));
-    assert_eq!(table(text(&out), "blocks").iter().filter(|row| row[4].starts_with("matched")).count(), 0);
+    let blocks = table(text(&out), "blocks");
+    assert_eq!(blocks.iter().filter(|row| row[4].starts_with("matched")).count(), 0);
+    // That nobody is known to call anything says nothing if nobody is known.
+    assert!(blocks.iter().all(|row| row.last().is_some_and(|confidence| confidence == "0")), "{blocks:?}");
 }

@@ -46,6 +46,13 @@ impl Maker {
         self.module.functions.len() - 1
     }
 
+    /// A function of that code and name.
+    fn named(&mut self, name: &str, code: &[u8]) -> usize {
+        let i = self.function(code);
+        self.module.functions[i].name = self.module.texts.intern(name);
+        i
+    }
+
     /// Data that holds pointers to functions.
     fn table(&mut self, hash: u64, functions: &[usize]) {
         let address = self.module.data.last().map_or(DATA, |d| d.address + d.size);
@@ -104,23 +111,48 @@ fn many_equal_functions() {
     assert!((0..=MANY).all(|i| partner(&same, i).is_none_or(|old| old == i)));
 }
 
-/// Equal functions that changed places belong to whoever points to them.
+/// Equal functions that changed places belong to whoever points to them, even if they are all called the same.
 #[test]
 fn equal_code_goes_by_references() {
-    let mut old = Maker::default();
-    old.function(&large(1, 30));
-    let (a, b) = (old.function(&small()), old.function(&small()));
-    old.function(&large(2, 30));
-    old.table(77, &[a]);
-    old.table(88, &[b]);
-    let mut new = Maker::default();
-    new.function(&large(1, 30));
-    let (d, c) = (new.function(&small()), new.function(&small()));
-    new.function(&large(2, 30));
-    new.table(77, &[c]);
-    new.table(88, &[d]);
+    for name in [None, Some("copy")] {
+        let function = |maker: &mut Maker| match name {
+            Some(name) => maker.named(name, &small()),
+            None => maker.function(&small()),
+        };
+        let mut old = Maker::default();
+        old.function(&large(1, 30));
+        let (a, b) = (function(&mut old), function(&mut old));
+        old.function(&large(2, 30));
+        old.table(77, &[a]);
+        old.table(88, &[b]);
+        let mut new = Maker::default();
+        new.function(&large(1, 30));
+        let (d, c) = (function(&mut new), function(&mut new));
+        new.function(&large(2, 30));
+        new.table(77, &[c]);
+        new.table(88, &[d]);
+        let matching = matched(&old, &new);
+        assert_eq!((partner(&matching, c), partner(&matching, d)), (Some(a), Some(b)), "{name:?}");
+    }
+}
+
+/// Of several that are called the same, one may have gone and an entirely different one come.
+#[test]
+fn a_name_that_many_have_is_not_enough() {
+    // `imul eax, eax, N`
+    let other: Vec<u8> = (0..30).flat_map(|i| [0x69, 0xc0, i, 0, 0, 0]).chain([0xc3]).collect();
+    let mut changed = large(1, 30);
+    changed[1] = 0xff;
+    let make = |codes: [&[u8]; 2]| {
+        let mut maker = Maker::default();
+        let all = codes.map(|code| maker.named("copy", code));
+        (maker, all)
+    };
+    let zeroed: Vec<u8> = [0x31, 0xc0].repeat(40);
+    let (old, [gone, kept]) = make([&zeroed, &large(1, 30)]);
+    let (new, [still, come]) = make([&changed, &other]);
     let matching = matched(&old, &new);
-    assert_eq!((partner(&matching, c), partner(&matching, d)), (Some(a), Some(b)));
+    assert_eq!((partner(&matching, still), partner(&matching, come)), (Some(kept), None), "not {gone}");
 }
 
 /// A table that has grown says as much as its ends agree.

@@ -114,6 +114,12 @@ pub(crate) fn strangers() -> [Compiled; 2] {
     [one, compile("gcc", &[&args[..], &["-Dmain=work"]].concat(), ("other.c", OTHER))]
 }
 
+/// Both as programs without symbols.
+pub(crate) fn strange_programs() -> [Compiled; 2] {
+    [("program.c", PROGRAM), ("other.c", OTHER)]
+        .map(|source| compile("gcc", &["-O2", "-s", "-DVERSION=1"], source))
+}
+
 /// A copy without symbols.
 pub(crate) fn stripped(program: &Path, folder: &Path, name: &str) -> String {
     let copy = folder.join(name);

@@ -133,6 +133,9 @@ impl<'a> Search<'a> {
             self.follow();
             self.stage(level_name(level));
         }
+        names::namesakes(self);
+        self.follow();
+        self.stage("namesakes");
         for level in [Level::Three, Level::LastOne, Level::Five, Level::LastThree] {
             hashes::unique(self, level);
             self.stage(level_name(level));

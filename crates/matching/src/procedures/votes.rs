@@ -30,19 +30,19 @@ impl Poll {
         });
     }
 
-    /// Pairs that get the most votes from both sides, and clearly so.
-    fn winners(&self) -> Vec<(u32, u32)> {
+    /// Pairs that get the most votes from both sides, and clearly so, with how many.
+    fn winners(&self) -> Vec<(u32, u32, u32)> {
         let by_old = best(&self.0);
         let mut turned: Vec<(u32, u32, u32)> = self.0.iter().map(|&(old, new, n)| (new, old, n)).collect();
         turned.sort_unstable();
         let by_new = best(&turned);
-        let chosen = |new: u32| by_new.binary_search_by_key(&new, |&(new, _)| new).map(|i| by_new[i].1);
-        by_old.into_iter().filter(|&(old, new)| chosen(new) == Ok(old)).collect()
+        let chosen = |new: u32| by_new.binary_search_by_key(&new, |&(new, ..)| new).map(|i| by_new[i].1);
+        by_old.into_iter().filter(|&(old, new, _)| chosen(new) == Ok(old)).collect()
     }
 }
 
 /// For each of one side, the other one with the most votes, if it has twice as many as the next.
-fn best(votes: &[(u32, u32, u32)]) -> Vec<(u32, u32)> {
+fn best(votes: &[(u32, u32, u32)]) -> Vec<(u32, u32, u32)> {
     let each = votes.chunk_by(|a, b| a.0 == b.0).filter_map(|own| {
         let (mut first, mut other, mut second) = (0, 0, 0);
         for &(_, to, count) in own {
@@ -52,7 +52,7 @@ fn best(votes: &[(u32, u32, u32)]) -> Vec<(u32, u32)> {
                 second = second.max(count);
             }
         }
-        (first >= 2 * second).then_some((own[0].0, other))
+        (first >= 2 * second).then_some((own[0].0, other, first))
     });
     each.collect()
 }
@@ -100,19 +100,26 @@ pub(super) fn run(search: &mut Search<'_>) -> usize {
     });
     votes.data.add(data, |old, new| search.data.is_open(old, new));
     let before = search.procedures.len() + search.data.len();
-    for (old, new) in votes.procedures.winners() {
-        // A large function that became an entirely different one is more often two functions.
-        let large =
-            search.old.procedures[old as usize].insns.min(search.new.procedures[new as usize].insns) > 24;
-        if !large || search.alike(old, new) > 0.1 {
+    for (old, new, weight) in votes.procedures.winners() {
+        let insns = search.old.procedures[old as usize].insns.min(search.new.procedures[new as usize].insns);
+        if search.alike(old, new) >= least_alike(insns, weight) {
             search.procedures.pair(old, new, How::Reference);
         }
     }
-    for (old, new) in votes.data.winners() {
+    for (old, new, _) in votes.data.winners() {
         data::pair(search, old, new, data::How::Reference);
     }
     search.votes = votes;
     search.procedures.len() + search.data.len() - before
+}
+
+/// Of so few instructions nothing need be left.
+const SMALL: u32 = 8;
+
+/// How alike procedures must be that got so many votes. One that became an entirely different one is more often two, of
+/// which one has gone and the other come; the surer it is that they stand at the same place, the less so.
+fn least_alike(insns: u32, weight: u32) -> f64 {
+    if insns <= SMALL { 0.0 } else { 0.1 / f64::from(weight.max(1)) }
 }
 
 /// What two partners refer to at the same places.
@@ -151,15 +158,15 @@ mod tests {
         poll.add([(1, 7, 4), (1, 8, 3)].into_iter(), |_, _| true);
         assert_eq!(poll.winners(), []);
         poll.add([(1, 7, 2), (2, 9, 1)].into_iter(), |_, _| true);
-        assert_eq!(poll.winners(), [(1, 7), (2, 9)]);
+        assert_eq!(poll.winners(), [(1, 7, 6), (2, 9, 1)]);
         poll.add([].into_iter(), |old, _| old != 1);
-        assert_eq!(poll.winners(), [(2, 9)]);
+        assert_eq!(poll.winners(), [(2, 9, 1)]);
     }
 
     #[test]
     fn both_sides_must_choose_each_other() {
         let mut poll = Poll::default();
         poll.add([(1, 7, 4), (2, 7, 9)].into_iter(), |_, _| true);
-        assert_eq!(poll.winners(), [(2, 7)]);
+        assert_eq!(poll.winners(), [(2, 7, 9)]);
     }
 }

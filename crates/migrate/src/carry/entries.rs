@@ -115,8 +115,14 @@ pub(super) fn follow_calls(module: &mut Module, mut known: Vec<bool>, likely: &L
             break;
         }
     }
-    // Nobody calls the others, as far as is known.
-    let never = Count { raw: 0, origin: Origin::Inferred, confidence: CALLED };
+    // Nobody calls the others, as far as is known: which says as much as the share of the code that is.
+    let blocks = |wanted: &dyn Fn(usize) -> bool| -> usize {
+        let open = module.functions.iter().enumerate().filter(|&(i, f)| is_open(f) && wanted(i));
+        open.map(|(_, function)| function.blocks.len()).sum()
+    };
+    let share = blocks(&|i| known[i]) as f64 / blocks(&|_| true).max(1) as f64;
+    let confidence = Confidence::new((f64::from(CALLED.percent()) * share).round() as u8);
+    let never = Count { raw: 0, origin: Origin::Inferred, confidence };
     for (function, known) in module.functions.iter_mut().zip(known) {
         if !known && is_open(function) {
             function.blocks.iter_mut().for_each(|block| block.count = Some(never));
