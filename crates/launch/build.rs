@@ -10,7 +10,9 @@ use std::process::Command;
 fn main() {
     let here = PathBuf::from(var("CARGO_MANIFEST_DIR"));
     let crates = here.join("..");
-    for source in ["engine/Cargo.toml", "engine/src", "code/src", "code/Cargo.toml", "abi/src", "abi/Cargo.toml"] {
+    for source in
+        ["engine/Cargo.toml", "engine/src", "code/src", "code/Cargo.toml", "abi/src", "abi/Cargo.toml"]
+    {
         println!("cargo::rerun-if-changed={}", crates.join(source).display());
     }
     println!("cargo::rerun-if-changed=build.rs");
@@ -22,9 +24,11 @@ fn main() {
     // The engine is the same whoever builds it: nothing of this build's settings applies.
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy();
-        let is_setting = name.starts_with("CARGO_") && name != "CARGO_HOME" && !name.starts_with("CARGO_NET_");
+        let is_setting =
+            name.starts_with("CARGO_") && name != "CARGO_HOME" && !name.starts_with("CARGO_NET_");
         let is_wrapper = name.starts_with("RUSTC_") || name == "RUSTFLAGS";
-        if is_setting && !name.starts_with("CARGO_REGISTR") && !name.starts_with("CARGO_HTTP_") || is_wrapper {
+        if is_setting && !name.starts_with("CARGO_REGISTR") && !name.starts_with("CARGO_HTTP_") || is_wrapper
+        {
             cargo.env_remove(&*name);
         }
     }

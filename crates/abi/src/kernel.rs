@@ -206,14 +206,7 @@ pub const MAP_FIXED_NOREPLACE: u32 = 0x10_0000;
 
 /// # Safety
 /// What is mapped over must be ours.
-pub unsafe fn mmap(
-    at: u64,
-    len: u64,
-    prot: u32,
-    flags: u32,
-    fd: i32,
-    offset: u64,
-) -> Result<u64, Errno> {
+pub unsafe fn mmap(at: u64, len: u64, prot: u32, flags: u32, fd: i32, offset: u64) -> Result<u64, Errno> {
     // SAFETY: as the caller promises.
     unsafe { call!(MMAP, at, len, prot, flags, fd, offset) }.map(|at| at as u64)
 }

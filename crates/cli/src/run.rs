@@ -4,9 +4,9 @@ use crate::build::{self, Reading};
 use crate::output::{grouped, write_to};
 use anyhow::Result;
 use clap::Args as ClapArgs;
+use relive_abi::engine::Statistics;
 use relive_image::loader::{Loaded, Options as LoadOptions};
 use relive_image::watch::Watch;
-use relive_abi::engine::Statistics;
 use relive_launch::arena::Arena;
 use relive_launch::seen::{File, Origin, Seen};
 use relive_launch::{Ended, Error, Options};
@@ -110,7 +110,8 @@ fn save(args: &Args, seen: &Seen) -> Result<()> {
     let mut modules = Vec::new();
     for (i, seen_file) in seen.files.iter().enumerate() {
         let Origin::File(path) = &seen_file.origin else { continue };
-        let wanted = args.modules.is_empty() || args.modules.iter().any(|glob| matches(glob, &path.to_string_lossy()));
+        let wanted =
+            args.modules.is_empty() || args.modules.iter().any(|glob| matches(glob, &path.to_string_lossy()));
         if !wanted || files[i].is_none() || seen_file.straight.is_empty() {
             continue;
         }
@@ -131,7 +132,8 @@ impl Known {
     /// `None` if it is none that can be read: then what went there counts as generated.
     fn new(origin: &Origin) -> Option<Self> {
         let Origin::File(path) = origin else { return None };
-        let loaded = Loaded::open(path, &LoadOptions { find_debug_file: false, ..LoadOptions::default() }).ok()?;
+        let loaded =
+            Loaded::open(path, &LoadOptions { find_debug_file: false, ..LoadOptions::default() }).ok()?;
         let image = loaded.image().ok()?;
         let foreign = Foreign { build_id: build_id(&image), path: path.to_string_lossy().into_owned() };
         let code = image.elf.segments.iter().filter(|s| s.executable);

@@ -25,7 +25,9 @@ unsafe extern "C" fn begin(boot: &Boot) {
     // SAFETY: mapped by whoever filled this in, for as long as the process lives.
     let arena = unsafe { &*(boot.arena as *const Arena) };
     let mut guard = PROCESS.take();
-    let Some(mut process) = Process::new(arena) else { die(b"relive: no room left to write down what runs\n") };
+    let Some(mut process) = Process::new(arena) else {
+        die(b"relive: no room left to write down what runs\n")
+    };
     TIMED.store(arena.options & TIME != 0, Ordering::Relaxed);
     entry::set_own(boot.engine, boot.engine_end);
     process.maps.hide(boot.engine, boot.engine_end);

@@ -40,7 +40,8 @@ pub struct Entry {
 
 impl Entry {
     fn holds(&self, at: u64) -> bool {
-        at.wrapping_sub(self.hot.0) < u64::from(self.hot.1) || at.wrapping_sub(self.cold.0) < u64::from(self.cold.1)
+        at.wrapping_sub(self.hot.0) < u64::from(self.hot.1)
+            || at.wrapping_sub(self.cold.0) < u64::from(self.cold.1)
     }
 }
 
@@ -164,7 +165,8 @@ impl Cache {
         // Nearly full: the last units are not counted.
         let counter = (self.count && self.counters + 64 < MOST_COUNTERS).then_some(self.counters);
         let first_exit = self.exits.len() as u32;
-        let request = Request { source: maps, pc, hot: region.hot, cold: region.cold, first_exit, counter, landing };
+        let request =
+            Request { source: maps, pc, hot: region.hot, cold: region.cold, first_exit, counter, landing };
         let mut unit = translate::translate(&request, &mut self.effects);
         if mapping.is_writable {
             while self.guard.watch(&unit.pieces, maps) {

@@ -42,7 +42,9 @@ fn is_executable(path: usize) -> bool {
 fn ask(arena: &'static Arena) -> Option<&'static Mailbox> {
     // With as many processes as mailboxes about to execute something, the next waits a little.
     let mailbox = loop {
-        let free = |m: &&Mailbox| m.state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let free = |m: &&Mailbox| {
+            m.state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
         if let Some(mailbox) = arena.mailboxes[..MAILBOXES].iter().find(free) {
             break mailbox;
         }

@@ -3,9 +3,9 @@
 
 use crate::maps::Maps;
 use hashbrown::HashSet;
+use relive_abi::PAGE;
 use relive_abi::engine::Piece;
 use relive_abi::kernel;
-use relive_abi::PAGE;
 
 const MPROTECT: usize = 10;
 const READ_EXECUTE: usize = 5;

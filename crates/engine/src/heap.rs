@@ -1,10 +1,10 @@
 //! The engine's own memory: blocks of a few sizes from large pieces that are never given back, large ones straight
 //! from the kernel. Whoever allocates holds the engine's lock.
 
+use crate::zone;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::ptr;
-use crate::zone;
 use relive_abi::kernel;
 use relive_abi::page_up;
 

@@ -92,7 +92,9 @@ impl Maps {
             if self.own.iter().any(|&(start, end)| mapping.start < end && start < mapping.end) {
                 continue;
             }
-            let same = old.iter().find(|m| m.what == mapping.what && m.start <= mapping.start && mapping.end <= m.end);
+            let same = old
+                .iter()
+                .find(|m| m.what == mapping.what && m.start <= mapping.start && mapping.end <= m.end);
             mapping.number = match same {
                 Some(same) => same.number,
                 None => {
@@ -166,7 +168,8 @@ mod tests {
 
     #[test]
     fn lines_of_the_kernel() {
-        let (m, path) = parse(b"7f0000001000-7f0000003000 r-xp 00002000 08:01 1234    /usr/lib/with space.so").unwrap();
+        let (m, path) =
+            parse(b"7f0000001000-7f0000003000 r-xp 00002000 08:01 1234    /usr/lib/with space.so").unwrap();
         assert_eq!((m.start, m.end, m.is_writable), (0x7f00_0000_1000, 0x7f00_0000_3000, false));
         assert_eq!(m.what.inode, 1234);
         assert_eq!(path, b"/usr/lib/with space.so");

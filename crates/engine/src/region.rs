@@ -63,7 +63,8 @@ impl Regions {
         let index = match found {
             Some(index) => index,
             None => {
-                let region = reserve(pc).unwrap_or_else(|| die(b"relive: no room for code near the program\n"));
+                let region =
+                    reserve(pc).unwrap_or_else(|| die(b"relive: no room for code near the program\n"));
                 self.all.push(region);
                 self.all.len() - 1
             }

@@ -11,12 +11,14 @@
 //! The program's blocked signals are the kernel's, so that what it blocks does not arrive here either.
 
 use crate::boot::die;
-use crate::message::fatal;
 use crate::entry;
-use crate::frame::{DISABLED, Frame, ON_STACK, SignalInfo, SignalStack, UserContext, extended_len, reset_extended};
+use crate::frame::{
+    DISABLED, Frame, ON_STACK, SignalInfo, SignalStack, UserContext, extended_len, reset_extended,
+};
+use crate::message::fatal;
 use crate::process::{PROCESS, Process};
-use crate::thread::register::{RAX, RCX, RDI, RDX, RSI};
 use crate::thread::Thread;
+use crate::thread::register::{RAX, RCX, RDI, RDX, RSI};
 use crate::translate::{STEP, Source as _, Spilled};
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -117,7 +119,9 @@ fn install(number: i32, flags: u64) {
         mask: u64::MAX,
     };
     // SAFETY: only reads the action.
-    let _ = unsafe { kernel::call6(RT_SIGACTION, [number as usize, (&raw const action).expose_provenance(), 0, 8, 0, 0]) };
+    let _ = unsafe {
+        kernel::call6(RT_SIGACTION, [number as usize, (&raw const action).expose_provenance(), 0, 8, 0, 0])
+    };
 }
 
 /// `rt_sigaction`.
@@ -307,7 +311,12 @@ fn proceed(thread: &mut Thread, context: &mut UserContext) {
 }
 
 /// The program writes to code. Whether that is what the fault was about.
-fn is_change(thread: &mut Thread, process: &mut Process, info: &SignalInfo, context: &mut UserContext) -> bool {
+fn is_change(
+    thread: &mut Thread,
+    process: &mut Process,
+    info: &SignalInfo,
+    context: &mut UserContext,
+) -> bool {
     let Process { cache, maps, .. } = process;
     let is_write = info.number == SEGV && info.code == NO_RIGHT && context.error & WRITE != 0;
     if !is_write || !cache.guard.holds(info.address) {
@@ -474,7 +483,9 @@ fn without_handler(thread: &mut Thread, process: &mut Process, info: &SignalInfo
 fn reset(number: i32) {
     let action = Action::DEFAULT;
     // SAFETY: only reads the action.
-    let _ = unsafe { kernel::call6(RT_SIGACTION, [number as usize, (&raw const action).expose_provenance(), 0, 8, 0, 0]) };
+    let _ = unsafe {
+        kernel::call6(RT_SIGACTION, [number as usize, (&raw const action).expose_provenance(), 0, 8, 0, 0])
+    };
 }
 
 /// `rt_sigreturn`: back to what was interrupted, as the program's frame says it is.

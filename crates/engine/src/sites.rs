@@ -96,7 +96,13 @@ impl Sites {
 
     /// Learns a target. Writes new code for the site behind `code`; when that is in its place, [`Self::publish`]
     /// has to follow.
-    pub fn add(&mut self, lesson: &Lesson<'_>, code: &mut Buffer, maps: &Maps, effects: &mut EffectsReader) -> New {
+    pub fn add(
+        &mut self,
+        lesson: &Lesson<'_>,
+        code: &mut Buffer,
+        maps: &Maps,
+        effects: &mut EffectsReader,
+    ) -> New {
         let Lesson { exit, site, to, counter, first } = *lesson;
         let known = self.known.entry(exit).or_default();
         known.targets.push(Target { to, counter, counted: 0 });

@@ -148,7 +148,9 @@ fn become_process(process: &mut Process, thread: &mut Thread) {
     let log = Log::new(process.arena, process.number, kernel::getpid());
     let parent = core::mem::replace(&mut process.log, log.unwrap_or(Log::NONE));
     // Counters go on meaning what they meant in the parent.
-    process.log.write(abi::PARENT, &[&parent.offset(process.arena).to_le_bytes(), &parent.len().to_le_bytes()]);
+    process
+        .log
+        .write(abi::PARENT, &[&parent.offset(process.arena).to_le_bytes(), &parent.len().to_le_bytes()]);
     thread.tid = kernel::gettid();
     thread.interrupted.forget();
     process.ended.clear();

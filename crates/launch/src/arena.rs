@@ -172,7 +172,8 @@ impl Process<'_> {
     #[must_use]
     pub fn count(&self, counter: u32) -> u64 {
         let at = counter as usize * 8;
-        let value = |bytes: &&[u8]| bytes.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().expect("8")));
+        let value =
+            |bytes: &&[u8]| bytes.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().expect("8")));
         self.counters.iter().map(value).sum()
     }
 }

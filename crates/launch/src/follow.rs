@@ -64,7 +64,8 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
         // The leader has the number of the process afterwards, whichever thread has executed the program.
         let mut status = 0;
         // SAFETY: the kernel writes one number.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG | libc::__WNOTHREAD) };
+        let pid =
+            unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG | libc::__WNOTHREAD) };
         if pid <= 0 {
             if mailbox.state.load(Ordering::Acquire) == DID_NOT_EXECUTE {
                 request(libc::PTRACE_INTERRUPT, tid, 0)?;
@@ -94,7 +95,15 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
 
 fn futex_wait(word: &AtomicU32, value: u32) {
     // SAFETY: the kernel only reads the word.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, std::ptr::null::<libc::timespec>()) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            value,
+            std::ptr::null::<libc::timespec>(),
+        )
+    };
 }
 
 fn futex_wake(word: &AtomicU32) {

@@ -1,8 +1,8 @@
 //! The engine as a file, and how it looks in memory.
 
+use object::LittleEndian;
 use object::elf::{PT_LOAD, R_X86_64_RELATIVE, SHT_RELA};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, Rela, SectionHeader};
-use object::LittleEndian;
 
 const FILE: &[u8] = include_bytes!(env!("RELIVE_ENGINE_IMAGE"));
 

@@ -40,7 +40,9 @@ impl Stopped {
     }
 
     fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.memory.write_all_at(bytes, at).map_err(|error| Error::Kernel { what: "the program's memory", error })
+        self.memory
+            .write_all_at(bytes, at)
+            .map_err(|error| Error::Kernel { what: "the program's memory", error })
     }
 
     fn read<const N: usize>(&self, at: u64) -> Result<[u8; N], Error> {
@@ -78,13 +80,15 @@ impl Stopped {
         let prot_all = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
         let len = page_up(image.len()) + STACK_LEN;
         let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        let base = self.call(instruction, libc::SYS_mmap, [ZONE - (1 << 30), len, prot_all, private, u64::MAX, 0])?;
+        let base =
+            self.call(instruction, libc::SYS_mmap, [ZONE - (1 << 30), len, prot_all, private, u64::MAX, 0])?;
         // The path lies where the image will.
         let path = arena.path();
         self.write(base, &[path.as_bytes(), &[0]].concat())?;
         let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
         let fd = self.call(instruction, libc::SYS_open, [base, flags, 0, 0, 0, 0])?;
-        let (read_write, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        let (read_write, shared) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
         let map = [ZONE, arena.len(), read_write as u64, shared as u64, fd, 0];
         let mapped = self.call(instruction, libc::SYS_mmap, map)?;
         self.call(instruction, libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
@@ -96,8 +100,9 @@ impl Stopped {
             engine: base,
             engine_end: base + len,
             registers: [
-                before.rax, before.rcx, before.rdx, before.rbx, before.rsp, before.rbp, before.rsi, before.rdi,
-                before.r8, before.r9, before.r10, before.r11, before.r12, before.r13, before.r14, before.r15,
+                before.rax, before.rcx, before.rdx, before.rbx, before.rsp, before.rbp, before.rsi,
+                before.rdi, before.r8, before.r9, before.r10, before.r11, before.r12, before.r13, before.r14,
+                before.r15,
             ],
             rip: before.rip,
             rflags: before.eflags,

@@ -94,7 +94,9 @@ fn processes() {
 /// Every block and edge that a rewritten program counts, in one that is not.
 #[test]
 fn counts_as_instrument() {
-    for (how, source) in [("gcc -O2", "loops.c"), ("gcc -O0", "mix.c"), ("gcc -O2", "mix.c"), ("clang-19 -O2", "mix.c")] {
+    for (how, source) in
+        [("gcc -O2", "loops.c"), ("gcc -O0", "mix.c"), ("gcc -O2", "mix.c"), ("clang-19 -O2", "mix.c")]
+    {
         let lab = Lab::new();
         if !lab.can_build(how) {
             continue;
@@ -106,7 +108,11 @@ fn counts_as_instrument() {
         let (rewritten, engine) = (lab.profile(&counted), Profile(lab.path("run.rprof")));
         let found: HashMap<_, _> = engine.blocks().into_iter().map(|b| (b.address, b.count)).collect();
         for block in rewritten.blocks().into_iter().filter(|b| b.count.is_some()) {
-            assert_eq!(found[&block.address], block.count, "{how} {source} {} {:#x}", block.function, block.address);
+            assert_eq!(
+                found[&block.address], block.count,
+                "{how} {source} {} {:#x}",
+                block.function, block.address
+            );
         }
         let place = |e: &kit::Edge| (e.function.clone(), e.from.clone(), e.to.clone());
         let found: HashMap<_, _> = engine.edges().into_iter().map(|e| (place(&e), e.count)).collect();

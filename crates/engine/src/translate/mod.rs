@@ -189,7 +189,9 @@ fn follow(source: &dyn Source, start: u64) -> Way {
                 branches += 1;
                 way.pieces.push(Piece { start: way.next, end: way.next });
             }
-            Flow::Jump(to) if !way.pieces.iter().any(|p| p.start == to.0) && !source.bytes(to.0).is_empty() => {
+            Flow::Jump(to)
+                if !way.pieces.iter().any(|p| p.start == to.0) && !source.bytes(to.0).is_empty() =>
+            {
                 way.next = to.0;
                 way.pieces.push(Piece { start: to.0, end: to.0 });
             }
