@@ -109,7 +109,9 @@ fn judge(args: &Args, old: &Module, path: &Path, matching: &Matching) -> Result<
         }
     }
     let share = placed as f64 / all.max(1) as f64;
-    if share < LEAST && !args.force {
+    let known = matching.procedures.iter().map(|p| p.blocks.len()).sum::<usize>() as f64;
+    let blocks = old.functions.iter().map(|f| f.blocks.len()).sum::<usize>().max(1) as f64;
+    if share < LEAST && known < LEAST * blocks && !args.force {
         bail!(
             "{}: only {:.1} % of what was counted is in {}: is it a build of the same program? \
              (--force carries it over all the same)",

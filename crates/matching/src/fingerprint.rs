@@ -64,15 +64,23 @@ pub(crate) struct Data {
     pub(crate) size: u64,
 }
 
+/// How control goes from one block to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Way {
+    pub(crate) kind: EdgeKind,
+    /// Of a case, the first entry of the table that leads there.
+    pub(crate) entry: u32,
+}
+
 /// For each block, its neighbours and how they are reached.
 #[derive(Default)]
 pub(crate) struct Adjacency {
     starts: Vec<u32>,
-    ends: Vec<(u32, EdgeKind)>,
+    ends: Vec<(u32, Way)>,
 }
 
 impl Adjacency {
-    fn new(blocks: usize, mut edges: Vec<(u32, u32, EdgeKind)>) -> Self {
+    fn new(blocks: usize, mut edges: Vec<(u32, u32, Way)>) -> Self {
         edges.sort_unstable();
         edges.dedup();
         let mut starts = vec![0u32; blocks + 1];
@@ -82,11 +90,11 @@ impl Adjacency {
         for i in 0..blocks {
             starts[i + 1] += starts[i];
         }
-        Self { starts, ends: edges.into_iter().map(|(_, to, kind)| (to, kind)).collect() }
+        Self { starts, ends: edges.into_iter().map(|(_, to, way)| (to, way)).collect() }
     }
 
     /// The neighbours of a block.
-    pub(crate) fn of(&self, block: u32) -> &[(u32, EdgeKind)] {
+    pub(crate) fn of(&self, block: u32) -> &[(u32, Way)] {
         &self.ends[self.starts[block as usize] as usize..self.starts[block as usize + 1] as usize]
     }
 }
@@ -283,9 +291,11 @@ fn neighbours(function: &Function) -> (Adjacency, Adjacency) {
     let blocks = function.blocks.len();
     let mut edges = Vec::with_capacity(function.edges.len());
     let mut hubs = vec![(Vec::new(), Vec::new()); function.hubs as usize];
-    for edge in &function.edges {
+    let mut cases = function.cases.iter().peekable();
+    for (edge, number) in function.edges.iter().zip(0..) {
+        let entry = cases.next_if(|(edge, _)| *edge == number).map_or(0, |&(_, entry)| entry);
         match (edge.from.as_block(), edge.to.as_block()) {
-            (Some(from), Some(to)) => edges.push((from, to, edge.kind)),
+            (Some(from), Some(to)) => edges.push((from, to, Way { kind: edge.kind, entry })),
             (Some(from), None) => {
                 if let Some(hub) = hub(edge.to) {
                     hubs[hub].0.push(from);
@@ -293,7 +303,7 @@ fn neighbours(function: &Function) -> (Adjacency, Adjacency) {
             }
             (None, Some(to)) => {
                 if let Some(hub) = hub(edge.from) {
-                    hubs[hub].1.push(to);
+                    hubs[hub].1.push((to, Way { kind: EdgeKind::Case, entry }));
                 }
             }
             _ => {}
@@ -301,11 +311,10 @@ fn neighbours(function: &Function) -> (Adjacency, Adjacency) {
     }
     for (from, to) in hubs {
         if from.len().saturating_mul(to.len()) <= MOST_WAYS {
-            let ways = from.iter().flat_map(|&from| to.iter().map(move |&to| (from, to, EdgeKind::Case)));
-            edges.extend(ways);
+            edges.extend(from.iter().flat_map(|&from| to.iter().map(move |&(to, way)| (from, to, way))));
         }
     }
-    let turned = edges.iter().map(|&(from, to, kind)| (to, from, kind)).collect();
+    let turned = edges.iter().map(|&(from, to, way)| (to, from, way)).collect();
     (Adjacency::new(blocks, edges), Adjacency::new(blocks, turned))
 }
 

@@ -90,10 +90,12 @@ fn describe_to(subject: &Subject<'_, '_>, mut add: impl FnMut(profile::Function)
         layout: subject.layout,
         ..profile::Module::default()
     };
+    let data = Data::new(subject.image, subject.program);
+    let labels = Labels::new(subject.image, &data);
     let numbered: Vec<_> = subject.program.functions.iter().zip(subject.fates).collect();
     // What needs the code itself is done in parallel; names are collected behind it.
     let each = |some: &[(&Function<'_>, &Fate)]| -> Vec<Described<'_>> {
-        some.par_iter().map(|(function, fate)| function_of(subject, function, fate)).collect()
+        some.par_iter().map(|(function, fate)| function_of(subject, &labels, function, fate)).collect()
     };
     subject.watch.begin(numbered.len());
     let mut files: HashMap<&str, u32> = HashMap::new();
@@ -122,13 +124,12 @@ fn describe_to(subject: &Subject<'_, '_>, mut add: impl FnMut(profile::Function)
             targets: Vec::new(),
         })
         .collect();
-    describe_data(subject, &mut module);
+    describe_data(subject, &data, &mut module);
     module
 }
 
 /// What code speaks of, so that it is recognised by it in another build.
-fn describe_data(subject: &Subject<'_, '_>, module: &mut profile::Module) {
-    let data = Data::new(subject.image, subject.program);
+fn describe_data(subject: &Subject<'_, '_>, data: &Data<'_>, module: &mut profile::Module) {
     module.pointers = data.pointers.iter().map(|&(at, to)| profile::Pointer { at: at.0, to: to.0 }).collect();
     let hashes: Vec<u64> =
         data.blocks.par_iter().map(|block| content(&subject.image.elf, block, &data.pointers)).collect();
@@ -200,6 +201,7 @@ fn named<'l>(
     }
     out.blocks = described.blocks;
     out.edges = described.edges;
+    out.cases = described.cases;
     out.loops = described.loops;
     if let Fate::Measured(measured) = fate {
         out.hubs = measured.flow.hubs.len() as u32;
@@ -225,6 +227,7 @@ fn named<'l>(
 struct Described<'l> {
     blocks: Vec<profile::Block>,
     edges: Vec<profile::Edge>,
+    cases: Vec<(u32, u32)>,
     loops: Vec<profile::Loop>,
     /// Who calls, where, and what.
     calls: Vec<(CalledBy, LinkAddr, Called)>,
@@ -238,11 +241,17 @@ enum Called {
     Indirect(Option<u32>),
 }
 
-fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: &Fate) -> Described<'l> {
+fn function_of<'l>(
+    subject: &'l Subject<'_, '_>,
+    labels: &Labels,
+    function: &Function<'_>,
+    fate: &Fate,
+) -> Described<'l> {
     let cfg = &function.cfg;
     let mut out = Described {
         blocks: blocks(cfg),
         edges: Vec::new(),
+        cases: Vec::new(),
         loops: loops(cfg),
         calls: Vec::new(),
         lines: Vec::new(),
@@ -266,6 +275,7 @@ fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: 
             count: None,
         });
     }
+    out.cases = cases(cfg, &measured.flow, labels);
     for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached) {
         let called = match block.end {
             End::Call(to) => Called::To(to),
@@ -303,6 +313,62 @@ fn function_of<'l>(subject: &'l Subject<'_, '_>, function: &Function<'_>, fate: 
         out.calls.push((CalledBy::Edge(i as u32), site, called));
     }
     out
+}
+
+/// Places in code whose address data holds: a computed `goto` finds them there.
+struct Labels {
+    /// The place, and how many words that hold such places lie right before the one that holds it. By place.
+    entries: Vec<(LinkAddr, u32)>,
+}
+
+impl Labels {
+    fn new(image: &Image<'_>, data: &Data<'_>) -> Self {
+        let mut entries = Vec::new();
+        let (mut expected, mut index) = (None, 0);
+        for &(at, to) in data.pointers.iter().filter(|(_, to)| image.elf.is_text(*to)) {
+            index = if expected == Some(at) { index + 1 } else { 0 };
+            entries.push((to, index));
+            expected = Some(at.offset(8));
+        }
+        entries.sort_unstable();
+        entries.dedup_by_key(|(to, _)| *to);
+        Self { entries }
+    }
+
+    fn entry(&self, to: LinkAddr) -> Option<u32> {
+        self.entries.binary_search_by_key(&to, |(to, _)| *to).ok().map(|i| self.entries[i].1)
+    }
+}
+
+/// Of each arc that is a case, the first entry of the table that leads there.
+fn cases(cfg: &Cfg, flow: &Flow, labels: &Labels) -> Vec<(u32, u32)> {
+    let mut first: HashMap<(LinkAddr, LinkAddr), u32> = HashMap::new();
+    for table in &cfg.tables {
+        for (&to, entry) in table.targets.iter().zip(0..) {
+            // Where no table was found, the labels it may hold are known, not their order.
+            let is_table = table.table != LinkAddr(0);
+            if let Some(entry) = if is_table { Some(entry) } else { labels.entry(to) } {
+                first.entry((table.site, to)).or_insert(entry);
+            }
+        }
+    }
+    if first.is_empty() {
+        return Vec::new();
+    }
+    let mut cases = Vec::new();
+    for (arc, number) in flow.arcs.iter().zip(0..) {
+        let jump = match arc.from {
+            Node::Block(block) => block,
+            Node::Hub(hub) => flow.hubs[hub as usize].jumps[0],
+            Node::Outside => continue,
+        };
+        if let (ArcKind::Case, Node::Block(to)) = (arc.kind, arc.to)
+            && let Some(&entry) = first.get(&(cfg.block(jump).last_insn(), cfg.block(to).start))
+        {
+            cases.push((number, entry));
+        }
+    }
+    cases
 }
 
 fn callee(subject: &Subject<'_, '_>, called: Called, texts: &mut Texts) -> Callee {

@@ -285,6 +285,9 @@ pub struct Edges {
     /// As for blocks. Empty if no edge has one.
     #[prost(sint64, repeated, tag = "4")]
     pub counter: Vec<i64>,
+    /// One more than the first entry of the table that leads this way; zero if it is no case. Empty if none is.
+    #[prost(uint32, repeated, tag = "5")]
+    pub case: Vec<u32>,
 }
 
 /// Loops.

@@ -22,7 +22,7 @@ use crate::identity::Both;
 use crate::matching::{BlockPair, Pair, Procedures};
 use crate::pairing::Pairing;
 use crate::procedures::How;
-use plan::Host;
+use plan::{Choice, Host};
 use rayon::prelude::*;
 use relive_profile::model::Level;
 use splice::Plan;
@@ -104,7 +104,7 @@ const LEAST_SURE: u32 = 12;
 const MOSTLY_FOUND: f64 = 0.5;
 
 /// Callees that do not belong inside are taken out again so many times.
-const MOST_ROUNDS: usize = 4;
+const MOST_ROUNDS: usize = 3;
 
 /// Looks for code that crossed borders between `procedures`: blocks of those it concerns are matched anew. Returns
 /// procedures with others inside, and new ones that are clones of old ones that have another partner.
@@ -156,9 +156,10 @@ struct Across<'a> {
 impl Across<'_> {
     fn look_at(&self, pair: &Procedures) -> Option<Joined> {
         let (a, b) = (pair.pair.old, pair.pair.new);
-        let mut refused = self.renamed.clone();
+        // At first all but those, then only what was found to belong.
+        let mut choice = (Choice::AllBut(self.renamed.0.clone()), Choice::AllBut(self.renamed.1.clone()));
         for _ in 0..MOST_ROUNDS {
-            let (old, new) = self.plans(pair, &refused);
+            let (old, new) = self.plans(pair, &choice);
             if old == Plan::plain(a) && new == Plan::plain(b) {
                 return None;
             }
@@ -166,14 +167,13 @@ impl Across<'_> {
             let new = Spliced::new(self.new.print.module, &new);
             let mut joined = self.join(old, new, pair);
             let there = Self::belonging(&joined);
-            let strangers = (joined.old.strangers(&there.0), joined.new.strangers(&there.1));
-            if strangers.0.is_empty() && strangers.1.is_empty() {
+            let good = (joined.old.good(&there.0), joined.new.good(&there.1));
+            if joined.old.is_all(&good.0) && joined.new.is_all(&good.1) {
                 joined.old.count(self.old.print.module, &there.0);
                 joined.new.count(self.new.print.module, &there.1);
                 return Some(joined);
             }
-            refused.0.extend(strangers.0);
-            refused.1.extend(strangers.1);
+            choice = (Choice::Only(good.0), Choice::Only(good.1));
         }
         None
     }
@@ -193,7 +193,7 @@ impl Across<'_> {
     }
 
     /// What of the callees of each may be inside of the other.
-    fn plans(&self, pair: &Procedures, refused: &(HashSet<u32>, HashSet<u32>)) -> (Plan, Plan) {
+    fn plans(&self, pair: &Procedures, choice: &(Choice, Choice)) -> (Plan, Plan) {
         let (a, b) = (pair.pair.old, pair.pair.new);
         let (mut to_new, mut to_old) = (HashMap::new(), HashMap::new());
         for block in pair.blocks.iter().filter(|block| is_sure(block.found)) {
@@ -212,14 +212,14 @@ impl Across<'_> {
         let mut host = Host::new(&self.new, b, |block| to_old.contains_key(&block));
         let old = if host.is_open() {
             let answers = |block, callee| answers(&self.old, &self.new, b, &to_new, block, callee);
-            plan::plan(&self.old, a, &mut host, answers, &refused.0)
+            plan::plan(&self.old, a, &mut host, answers, &choice.0)
         } else {
             Plan::plain(a)
         };
         let mut host = Host::new(&self.old, a, |block| to_new.contains_key(&block));
         let new = if host.is_open() {
             let answers = |block, callee| answers(&self.new, &self.old, a, &to_old, block, callee);
-            plan::plan(&self.new, b, &mut host, answers, &refused.1)
+            plan::plan(&self.new, b, &mut host, answers, &choice.1)
         } else {
             Plan::plain(b)
         };
@@ -294,14 +294,14 @@ impl Spliced {
         belongs
     }
 
-    /// Procedures of which no copy belongs where it is. One of several that does not is no reason against the others.
-    fn strangers(&self, belongs: &[bool]) -> HashSet<u32> {
-        let of = |wanted: bool| {
-            let all = self.copies.iter().zip(belongs).skip(1);
-            all.filter(move |(_, belongs)| **belongs == wanted).map(|(copy, _)| copy.procedure)
-        };
-        let good: HashSet<u32> = of(true).collect();
-        of(false).filter(|procedure| !good.contains(procedure)).collect()
+    /// Procedures of which a copy belongs where it is. Another one that does not is no reason against them.
+    fn good(&self, belongs: &[bool]) -> HashSet<u32> {
+        let good = self.copies.iter().zip(belongs).skip(1).filter(|(_, belongs)| **belongs);
+        good.map(|(copy, _)| copy.procedure).collect()
+    }
+
+    fn is_all(&self, good: &HashSet<u32>) -> bool {
+        self.copies.iter().skip(1).all(|copy| good.contains(&copy.procedure))
     }
 }
 

@@ -5,6 +5,7 @@
 //! match is partial.
 
 use super::{Found, Sides};
+use crate::fingerprint::Way;
 use crate::pairing::Pairing;
 use relive_profile::model::EdgeKind;
 
@@ -17,11 +18,11 @@ pub(crate) fn run(sides: &Sides<'_>, pairs: &mut Pairing<Found>) -> Vec<(u32, u3
         work.push((old, new));
     }
     while let Some((old, new)) = work.pop() {
-        for &(b, kind) in sides.new.out.of(new) {
-            if pairs.of_new(b).is_some() || !is_single_way(kind) {
+        for &(b, way) in sides.new.out.of(new) {
+            if pairs.of_new(b).is_some() || !is_single_way(way) {
                 continue;
             }
-            let same = sides.old.out.of(old).iter().find(|(a, k)| *k == kind && pairs.of_old(*a).is_none());
+            let same = sides.old.out.of(old).iter().find(|(a, w)| *w == way && pairs.of_old(*a).is_none());
             if let Some(&(a, _)) = same
                 && ends_alike(sides, a, b)
                 && leads_to_partners(sides, pairs, a, b)
@@ -35,13 +36,13 @@ pub(crate) fn run(sides: &Sides<'_>, pairs: &mut Pairing<Found>) -> Vec<(u32, u3
 }
 
 /// A jump table has many ways of the same kind.
-fn is_single_way(kind: EdgeKind) -> bool {
-    kind != EdgeKind::Case
+fn is_single_way(way: Way) -> bool {
+    way.kind != EdgeKind::Case
 }
 
 fn ends_alike(sides: &Sides<'_>, old: u32, new: u32) -> bool {
-    let kinds = |edges: &[(u32, EdgeKind)]| -> Vec<EdgeKind> {
-        let mut kinds: Vec<EdgeKind> = edges.iter().map(|&(_, kind)| kind).collect();
+    let kinds = |edges: &[(u32, Way)]| -> Vec<EdgeKind> {
+        let mut kinds: Vec<EdgeKind> = edges.iter().map(|&(_, way)| way.kind).collect();
         kinds.sort_unstable();
         kinds
     };
@@ -54,8 +55,8 @@ fn leads_to_partners(sides: &Sides<'_>, pairs: &Pairing<Found>, old: u32, new: u
     if olds.is_empty() && news.is_empty() {
         return true;
     }
-    olds.iter().any(|&(a, kind)| {
-        pairs.of_old(a).is_some_and(|partner| news.iter().any(|&(b, k)| b == partner && k == kind))
+    olds.iter().any(|&(a, way)| {
+        pairs.of_old(a).is_some_and(|partner| news.iter().any(|&(b, w)| b == partner && w.kind == way.kind))
     })
 }
 
@@ -65,19 +66,19 @@ fn share(sides: &Sides<'_>, pairs: &Pairing<Found>) -> Vec<(u32, u32)> {
     let mut shared: Vec<Option<u32>> = vec![None; sides.new.blocks.len()];
     let mut work: Vec<(u32, u32)> = Vec::new();
     for (old, new, _) in pairs.pairs() {
-        for &(b, kind) in sides.new.out.of(new) {
-            if pairs.of_new(b).is_some() || shared[b as usize].is_some() || !is_single_way(kind) {
+        for &(b, way) in sides.new.out.of(new) {
+            if pairs.of_new(b).is_some() || shared[b as usize].is_some() || !is_single_way(way) {
                 continue;
             }
-            if let Some(&(a, _)) = sides.old.out.of(old).iter().find(|(_, k)| *k == kind) {
+            if let Some(&(a, _)) = sides.old.out.of(old).iter().find(|(_, w)| *w == way) {
                 shared[b as usize] = Some(a);
                 work.push((a, b));
             }
         }
     }
     while let Some((a, new)) = work.pop() {
-        for &(b, kind) in sides.new.out.of(new) {
-            if pairs.of_new(b).is_none() && shared[b as usize].is_none() && is_single_way(kind) {
+        for &(b, way) in sides.new.out.of(new) {
+            if pairs.of_new(b).is_none() && shared[b as usize].is_none() && is_single_way(way) {
                 shared[b as usize] = Some(a);
                 work.push((a, b));
             }

@@ -9,16 +9,21 @@ use relive_profile::model::Level;
 use std::collections::BTreeMap;
 
 /// BMAT's order.
-pub(crate) const SURE: [Level; 3] = [Level::One, Level::Three, Level::Two];
-pub(crate) const UNSURE: [Level; 4] = [Level::LastOne, Level::Four, Level::LastThree, Level::Five];
+pub(crate) const ORDER: [Level; 7] =
+    [Level::One, Level::Three, Level::Two, Level::LastOne, Level::Four, Level::LastThree, Level::Five];
+
+/// Nothing is matched yet.
+pub(crate) fn none(sides: &Sides<'_>) -> Pairing<Found> {
+    Pairing::new(sides.old.blocks.len(), sides.new.blocks.len())
+}
 
 /// Runs all passes.
 pub(crate) fn run(sides: &Sides<'_>) -> Pairing<Found> {
-    let pairs = run_some(sides, Pairing::new(sides.old.blocks.len(), sides.new.blocks.len()), &SURE);
-    run_some(sides, pairs, &UNSURE)
+    some(sides, none(sides), &ORDER)
 }
 
-pub(crate) fn run_some(sides: &Sides<'_>, pairs: Pairing<Found>, levels: &[Level]) -> Pairing<Found> {
+/// Goes on from `pairs` with passes at `levels`.
+pub(crate) fn some(sides: &Sides<'_>, pairs: Pairing<Found>, levels: &[Level]) -> Pairing<Found> {
     let by_old = pairs.pairs().map(|(old, new, _)| (old, new)).collect();
     let mut passes = Passes { sides, pairs, by_old };
     if passes.pairs.len() == 0 {
@@ -171,13 +176,13 @@ impl Passes<'_> {
         }
         // First those that are reached the same way, then any.
         for same_kind in [true, false] {
-            for &(x, kind) in olds.of(a) {
+            for &(x, way) in olds.of(a) {
                 if self.pairs.of_old(x).is_some() {
                     continue;
                 }
                 let hash = old[x as usize];
-                let mut fitting = free.iter().filter(|(n, k)| {
-                    new[*n as usize] == hash && (!same_kind || *k == kind) && self.pairs.of_new(*n).is_none()
+                let mut fitting = free.iter().filter(|(n, w)| {
+                    new[*n as usize] == hash && (!same_kind || *w == way) && self.pairs.of_new(*n).is_none()
                 });
                 if let Some(&&(y, _)) = fitting.next()
                     && self.pair(x, y, level)

@@ -3,33 +3,45 @@
 //! around it better.
 
 use super::{Found, Sides};
-use crate::fingerprint::{Adjacency, Procedure};
+use crate::fingerprint::{Adjacency, Procedure, Way};
 use crate::identity::Identities;
 use crate::levels::mix;
 use crate::pairing::Pairing;
 use relive_code::addr::LinkAddr;
+use relive_code::dominators::DominatorTree;
+use relive_code::graph::Graph;
 use relive_code::isa::{Decode, Operand};
-use relive_profile::model::{Function, Level};
+use relive_profile::model::{EdgeKind, Function, Level};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
-
-/// Pairs below this are no pairs. Measured on the versions of lua, sqlite and onig, gcc -O2: higher loses pairs that
-/// debug information calls right, lower adds more wrong ones than right ones.
-const LEAST: f64 = 0.42;
 
 /// What contents count for; the rest is for neighbours.
 const CONTENT: f64 = 0.6;
 
+/// What places in the structure of the function count for, beside neighbours that count one each.
+const SAME_LOOP: f64 = 0.5;
+const SAME_DOMINATOR: f64 = 1.0;
+const SAME_ORDER: f64 = 0.5;
+
+/// What all ways through jump tables together count for, and how much of that if the entry of the table is another.
+const SAME_CASE: f64 = 2.0;
+const OTHER_CASE: f64 = 0.3;
+
+/// Small numbers are everywhere.
+const SMALL_NUMBER: f32 = 0.6;
+
 /// Neighbours that are looked at: a jump table has hundreds.
 const MOST_NEIGHBOURS: usize = 64;
 
-/// Matches what is similar.
+/// Matches what is at least that similar, from 0 to 1.
 pub(crate) fn run(sides: &Sides<'_>, old: &Function, new: &Function, pairs: &mut Pairing<Found>, least: f64) {
     let mut search = Search {
         sides,
         old: Tokens::new(sides.old, old, &sides.ids.old, pairs.single_old()),
         new: Tokens::new(sides.new, new, &sides.ids.new, pairs.single_new()),
         heap: BinaryHeap::new(),
+        tables: HashMap::new(),
+        places: (Place::new(sides.old, old), Place::new(sides.new, new)),
         known: HashMap::new(),
         least,
     };
@@ -89,6 +101,9 @@ impl Ord for Candidate {
 
 struct Search<'a> {
     sides: &'a Sides<'a>,
+    places: (Place, Place),
+    /// Of partners that jump through tables.
+    tables: HashMap<(u32, u32), Entries>,
     old: Tokens,
     new: Tokens,
     heap: BinaryHeap<Candidate>,
@@ -135,26 +150,166 @@ impl Search<'_> {
         let (olds, news) = (&self.old, &self.new);
         let content = *self.known.entry((old, new)).or_insert_with(|| olds.alike(old, news, new));
         let (mut fitting, mut all) = (0.0, 0.0);
-        for (olds, news) in
-            [(&self.sides.old.out, &self.sides.new.out), (&self.sides.old.into, &self.sides.new.into)]
-        {
+        for (olds, news, forward) in [
+            (&self.sides.old.out, &self.sides.new.out, true),
+            (&self.sides.old.into, &self.sides.new.into, false),
+        ] {
             let (olds, news) = (olds.of(old), news.of(new));
-            all += olds.len().max(news.len()).min(MOST_NEIGHBOURS) as f64;
-            for &(x, kind) in olds.iter().take(MOST_NEIGHBOURS) {
+            let is_case = |(_, way): &&(u32, Way)| way.kind == EdgeKind::Case;
+            let plain = |ways: &[(u32, Way)]| ways.iter().filter(|way| !is_case(way)).count();
+            all += plain(olds).max(plain(news)).min(MOST_NEIGHBOURS) as f64;
+            // All ways through tables together are one neighbour: a block that a hundred jumps lead to is no better
+            // known for it.
+            let (mut cases, mut fitting_cases) = (0.0, 0.0);
+            for &(x, way) in olds.iter().take(MOST_NEIGHBOURS) {
                 let Some(y) = pairs.of_old(x) else { continue };
-                fitting += match news.iter().find(|(n, _)| *n == y) {
-                    Some((_, k)) if *k == kind => 1.0,
-                    Some(_) => 0.8,
-                    None => 0.0,
-                };
+                let first = news.partition_point(|(n, _)| *n < y);
+                let mut between = news[first..].iter().take_while(|(n, _)| *n == y).map(|(_, way)| *way);
+                if way.kind == EdgeKind::Case {
+                    cases += 1.0;
+                }
+                let Some(other) = between.next() else { continue };
+                if way.kind == EdgeKind::Case && other.kind == EdgeKind::Case {
+                    let jump = if forward { (old, new) } else { (x, y) };
+                    let sides = self.sides;
+                    let table =
+                        self.tables.entry(jump).or_insert_with(|| Entries::new(sides, jump.0, jump.1, pairs));
+                    fitting_cases += match table.translate(way.entry) {
+                        Some(entry) if entry == other.entry => 1.0,
+                        Some(_) => OTHER_CASE,
+                        None => 0.6,
+                    };
+                } else if way == other || between.any(|other| other == way) {
+                    fitting += 1.0;
+                } else {
+                    fitting += 0.8;
+                }
+            }
+            if olds.iter().any(|way| is_case(&way)) || news.iter().any(|way| is_case(&way)) {
+                all += SAME_CASE;
+                if cases > 0.0 {
+                    fitting += SAME_CASE * fitting_cases / cases;
+                }
             }
         }
+        let (old_place, new_place) = (&self.places.0, &self.places.1);
+        let mut relation = |a: Option<u32>, b: Option<u32>, weight: f64| {
+            all += weight;
+            fitting += match (a, b) {
+                (None, None) => weight,
+                (Some(a), Some(b)) if pairs.of_old(a) == Some(b) => weight,
+                // Nothing is known yet.
+                (Some(a), Some(b)) if pairs.of_old(a).is_none() && pairs.of_new(b).is_none() => 0.5 * weight,
+                _ => 0.0,
+            };
+        };
+        relation(old_place.header(old), new_place.header(new), SAME_LOOP);
+        relation(old_place.above(old), new_place.above(new), SAME_DOMINATOR);
+        let next = |block: u32, len: usize| (block as usize + 1 < len).then(|| block + 1);
+        relation(old.checked_sub(1), new.checked_sub(1), SAME_ORDER);
+        relation(next(old, self.sides.old.blocks.len()), next(new, self.sides.new.blocks.len()), SAME_ORDER);
         // The entry has no other.
         if Some(old) == self.sides.old.entry && Some(new) == self.sides.new.entry {
             (fitting, all) = (fitting + 2.0, all + 2.0);
         }
         let around = if all > 0.0 { fitting / all } else { 0.0 };
         CONTENT * content + (1.0 - CONTENT) * around
+    }
+}
+
+/// Which entry of an old jump table is which of a new one: cases are added and removed, so that those behind them
+/// move, but seldom change their order.
+struct Entries {
+    /// Entries that lead to partners, ascending in both.
+    anchors: Vec<(u32, u32)>,
+}
+
+impl Entries {
+    fn new(sides: &Sides<'_>, old: u32, new: u32, pairs: &Pairing<Found>) -> Self {
+        let of_new: HashMap<u32, u32> = cases(&sides.new.out, new).collect();
+        let mut both: Vec<(u32, u32)> = cases(&sides.old.out, old)
+            .filter_map(|(to, entry)| Some((entry, *of_new.get(&pairs.of_old(to)?)?)))
+            .collect();
+        both.sort_unstable();
+        Self { anchors: longest_ascending(&both) }
+    }
+
+    /// The new number of an old entry, if it is clear.
+    fn translate(&self, entry: u32) -> Option<u32> {
+        let behind = self.anchors.partition_point(|(old, _)| *old <= entry);
+        let before = behind.checked_sub(1).map(|i| self.anchors[i]);
+        match (before, self.anchors.get(behind)) {
+            (Some((old, new)), _) if old == entry => Some(new),
+            (Some((a, b)), Some((c, d))) => (c - a == d - b).then(|| b + (entry - a)),
+            (Some((a, b)), None) => Some(b + (entry - a)),
+            (None, Some((c, d))) => d.checked_sub(c - entry),
+            (None, None) => Some(entry),
+        }
+    }
+}
+
+/// The cases of a jump: where each leads, and its entry.
+fn cases(out: &Adjacency, jump: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+    out.of(jump).iter().filter(|(_, way)| way.kind == EdgeKind::Case).map(|&(to, way)| (to, way.entry))
+}
+
+/// The longest part of pairs, which are in the order of their first number, that is in the order of the second too.
+fn longest_ascending(pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    // The last pair of the best part of each length, and for each pair the one before it.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    for (i, &(_, second)) in pairs.iter().enumerate() {
+        let len = ends.partition_point(|&end| pairs[end].1 < second);
+        before.push(len.checked_sub(1).map(|l| ends[l]));
+        if len == ends.len() {
+            ends.push(i);
+        } else {
+            ends[len] = i;
+        }
+    }
+    let mut part = Vec::with_capacity(ends.len());
+    let mut next = ends.last().copied();
+    while let Some(i) = next {
+        part.push(pairs[i]);
+        next = before[i];
+    }
+    part.reverse();
+    part
+}
+
+/// Where blocks are in the structure of their function.
+struct Place {
+    /// The header of the innermost loop.
+    headers: Vec<Option<u32>>,
+    /// The block that every way from the entry leads through last.
+    dominators: DominatorTree,
+}
+
+impl Place {
+    fn new(procedure: &Procedure, function: &Function) -> Self {
+        let mut headers = vec![None; function.blocks.len()];
+        // Outer loops come before those inside.
+        for looped in &function.loops {
+            for &block in &looped.blocks {
+                headers[block as usize] = Some(looped.header);
+            }
+        }
+        let blocks = procedure.blocks.len();
+        let edges: Vec<(u32, u32)> = (0..blocks as u32)
+            .flat_map(|from| procedure.out.of(from).iter().map(move |&(to, _)| (from, to)))
+            .collect();
+        let roots: Vec<u32> = (0..blocks as u32)
+            .filter(|&b| Some(b) == procedure.entry || procedure.into.of(b).is_empty())
+            .collect();
+        Self { headers, dominators: DominatorTree::new(&Graph::from_edges(blocks, &edges), &roots) }
+    }
+
+    fn header(&self, block: u32) -> Option<u32> {
+        self.headers[block as usize].filter(|&header| header != block)
+    }
+
+    fn above(&self, block: u32) -> Option<u32> {
+        self.dominators.immediate(block)
     }
 }
 
@@ -213,8 +368,7 @@ fn tokens(procedure: &Procedure, function: &Function, ids: &Identities, number: 
             let kind = match operand {
                 Operand::Register(_) => 1,
                 Operand::Immediate(value) => {
-                    // Small numbers are everywhere.
-                    let weight = if (-1..=8).contains(&value) { 0.3 } else { 1.0 };
+                    let weight = if (-1..=8).contains(&value) { SMALL_NUMBER } else { 1.0 };
                     tokens.push((mix(2, value.cast_unsigned()), weight));
                     2
                 }
@@ -237,6 +391,6 @@ fn tokens(procedure: &Procedure, function: &Function, ids: &Identities, number: 
             tokens.push((mix(4, id), 2.0));
         }
     }
-    tokens.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    tokens.sort_unstable_by_key(|token| token.0);
     tokens
 }

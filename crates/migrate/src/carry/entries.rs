@@ -1,8 +1,10 @@
-//! Functions no old build has: they are entered as often as they are called.
+//! Functions are entered as often as they are called: those no old build has, and those that are called more or less
+//! often in the new one, because calls were inlined or no longer are.
 
 use super::evidence::{Evidence, Seen};
-use super::{Likelihood, is_open, settle};
-use relive_profile::model::{Callee, Confidence, Count, EdgeKind, Module, Origin, Target};
+use super::{Likelihood, Old, is_open, settle};
+use rayon::prelude::*;
+use relive_profile::model::{Callee, Confidence, Count, EdgeKind, Function, Module, Origin, Target};
 
 /// How far a chain of new functions that call each other is followed.
 const MOST_ROUNDS: usize = 16;
@@ -10,14 +12,84 @@ const MOST_ROUNDS: usize = 16;
 /// What a call says about how often its target is entered.
 const CALLED: Confidence = Confidence::new(60);
 
+/// Calls that are this sure are surer than what the function itself was measured to do in another build.
+const SURE: f64 = 85.0;
+
+/// How often it is tried to make functions and their calls agree: each time, those that are one call further away.
+const MOST_AGREEING: usize = 6;
+
+/// Makes functions agree with their calls. Which functions are only ever called in ways the profile tells of, the old build
+/// knows: there, entries and calls are equal.
+pub(super) fn agree(new: &mut Module, olds: &[&Old<'_>], all: &[Evidence], likely: &Likelihood<'_>) {
+    let mut told = vec![false; new.functions.len()];
+    let now = calls(new, |_| true);
+    for old in olds {
+        let calls = calls(old.module, |_| true);
+        for pair in &old.matching.procedures {
+            let i = pair.pair.old as usize;
+            let entries = old.module.functions[i].entries().map(Count::value);
+            // If it is called from as many places as before, it is called as often as before; that its callers seem
+            // to say something else is more likely their mistake.
+            let moved = calls[i].places != now[pair.pair.new as usize].places;
+            told[pair.pair.new as usize] = moved && entries.is_some_and(|entries| entries == calls[i].count);
+        }
+    }
+    for _ in 0..MOST_AGREEING {
+        let calls = calls(new, |_| true);
+        let again: Vec<(usize, super::Counts)> = new
+            .functions
+            .par_iter()
+            .enumerate()
+            .filter(|&(i, function)| told[i] && all[i].is_any() && is_open(function))
+            .filter_map(|(i, function)| {
+                let entries = function.entries()?;
+                let called = &calls[i];
+                let surer = called.confidence() >= SURE
+                    || called.confidence() > f64::from(entries.confidence.percent());
+                if called.count == entries.value() || !surer {
+                    return None;
+                }
+                let evidence = scaled(function, &all[i], called.count, called.confidence() as u8)?;
+                Some((i, settle::settle(function, &evidence, &likely(i))))
+            })
+            .collect();
+        if again.is_empty() {
+            break;
+        }
+        for (i, counts) in again {
+            counts.put(&mut new.functions[i]);
+        }
+    }
+}
+
+/// The evidence of a function if it is entered `entries` times.
+fn scaled(function: &Function, evidence: &Evidence, entries: u64, percent: u8) -> Option<Evidence> {
+    let enter = |i: &usize| function.edges[*i].kind == EdgeKind::Enter;
+    let edges: Vec<usize> = (0..function.edges.len()).filter(enter).collect();
+    let [edge] = *edges else { return None };
+    let before = evidence.edges[edge].map(|seen| seen.count).filter(|&count| count > 0)?;
+    let ratio = entries as f64 / before as f64;
+    let scale = |seen: &Option<Seen>| {
+        seen.map(|seen| Seen { count: (seen.count as f64 * ratio).round() as u64, ..seen })
+    };
+    let mut scaled = Evidence {
+        blocks: evidence.blocks.iter().map(scale).collect(),
+        edges: evidence.edges.iter().map(scale).collect(),
+    };
+    if let Some(seen) = &mut scaled.edges[edge] {
+        seen.confidence = seen.confidence.max(Confidence::new(percent));
+    }
+    Some(scaled)
+}
+
 /// Gives functions that are not `known` counts that follow from those that call them.
 pub(super) fn follow_calls(module: &mut Module, mut known: Vec<bool>, likely: &Likelihood<'_>) {
     for _ in 0..MOST_ROUNDS {
-        let calls = calls(module, &known);
+        let calls = calls(module, |i| known[i]);
         let mut changed = false;
         for i in 0..module.functions.len() {
             let function = &module.functions[i];
-            if known[i] || !is_open(function) || calls[i] == 0 {
+            if known[i] || !is_open(function) || calls[i].count == 0 {
                 continue;
             }
             let mut evidence = Evidence {
@@ -32,7 +104,7 @@ pub(super) fn follow_calls(module: &mut Module, mut known: Vec<bool>, likely: &L
                         .is_some_and(|b| function.blocks[b as usize].address == function.address)
             });
             if let Some(entry) = entry {
-                let seen = Seen { count: calls[i], origin: Origin::Inferred, confidence: CALLED };
+                let seen = Seen { count: calls[i].count, origin: Origin::Inferred, confidence: CALLED };
                 evidence.edges[entry] = Some(seen);
             }
             settle::settle(function, &evidence, &likely(i)).put(&mut module.functions[i]);
@@ -53,17 +125,40 @@ pub(super) fn follow_calls(module: &mut Module, mut known: Vec<bool>, likely: &L
     }
 }
 
-/// How often each function is called by those that are known.
-fn calls(module: &Module, known: &[bool]) -> Vec<u64> {
-    let mut calls = vec![0u64; module.functions.len()];
+/// Calls of a function.
+#[derive(Clone, Copy, Default)]
+struct Calls {
+    count: u64,
+    /// How many instructions call it.
+    places: u32,
+    /// The sum of confidences, each as often as the call.
+    sure: f64,
+}
+
+impl Calls {
+    fn add(&mut self, count: Count) {
+        self.count = self.count.saturating_add(count.value());
+        self.sure += count.value() as f64 * f64::from(count.confidence.percent());
+    }
+
+    /// In per cent.
+    fn confidence(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sure / self.count as f64 }
+    }
+}
+
+/// How often each function is called by those that are `known`.
+fn calls(module: &Module, known: impl Fn(usize) -> bool) -> Vec<Calls> {
+    let mut calls = vec![Calls::default(); module.functions.len()];
     let index = |address: u64| module.functions.binary_search_by_key(&address, |f| f.address).ok();
-    for (function, _) in module.functions.iter().zip(known).filter(|(_, known)| **known) {
+    for (_, function) in module.functions.iter().enumerate().filter(|(i, _)| known(*i)) {
         for call in &function.calls {
+            let made = module.call_count(function, call).unwrap_or(Count::measured(0));
             match call.callee {
                 Callee::Direct { address, .. } => {
                     if let Some(i) = index(address) {
-                        let count = module.call_count(function, call).map_or(0, Count::value);
-                        calls[i] = calls[i].saturating_add(count);
+                        calls[i].places += 1;
+                        calls[i].add(made);
                     }
                 }
                 Callee::Indirect { .. } => {
@@ -71,7 +166,7 @@ fn calls(module: &Module, known: &[bool]) -> Vec<u64> {
                         if let Target::Own(address) = target.target
                             && let Some(i) = index(address)
                         {
-                            calls[i] = calls[i].saturating_add(target.count);
+                            calls[i].add(Count { raw: target.count, ..made });
                         }
                     }
                 }

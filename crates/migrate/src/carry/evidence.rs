@@ -14,19 +14,20 @@ const fn confidence(found: Found) -> u8 {
     match found {
         Found::Content(level) => match level {
             Level::Exact | Level::One => 99,
-            Level::Two | Level::Three => 95,
-            Level::LastOne => 94,
-            Level::Four => 89,
-            Level::Similar => 86,
-            Level::Five => 79,
-            Level::LastThree => 76,
+            Level::Similar => 96,
+            Level::Two => 91,
+            Level::Three => 90,
+            Level::LastOne => 86,
+            Level::Four => 84,
+            Level::LastThree => 62,
+            Level::Five => 50,
         },
         Found::ControlFlow => 68,
     }
 }
 
 /// A block that only shares an old one runs at most as often.
-const PARTIAL: u8 = 28;
+const PARTIAL: u8 = 20;
 
 /// What is known of a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -177,12 +178,39 @@ pub(super) fn of_function(
             None => None,
         };
         if let (Some((from, a, x)), Some((to, b, y))) = (end(edge.from), end(edge.to)) {
-            evidence.edges[i] = edges.find(from, to, edge.kind).and_then(|(count, sure)| {
+            let turned = || is_turned(new, edge, &partner, &edges, from, to);
+            evidence.edges[i] = edges.find(from, to, edge.kind, turned).and_then(|(count, sure)| {
                 seen(Some(count), (u32::from(a.min(b)) * sure / 100) as u8, x.max(y))
             });
         }
     }
     evidence
+}
+
+/// Whether an edge of `new` that was of another kind in the old build is the same edge all the same. An unconditional one
+/// is; a branch the other way round is the same branch if its other way also leads to where it did. If not, the
+/// way may lead through something new, and this one be new itself.
+fn is_turned(
+    new: &Function,
+    edge: &Edge,
+    partner: &[Option<(u32, u8, Origin)>],
+    old: &Edges<'_>,
+    from: Node,
+    to: Node,
+) -> bool {
+    let mut others = new.edges.iter().filter(|other| other.from == edge.from && other.to != edge.to);
+    let old_others: Vec<Node> =
+        old.by_ends.keys().filter(|(f, t)| *f == from && *t != to).map(|(_, t)| *t).collect();
+    match others.next() {
+        None => old_others.is_empty(),
+        Some(other) => {
+            let leads = match other.to.as_block() {
+                Some(block) => partner[block as usize].map(|(block, ..)| Node::block(block)),
+                None => Some(other.to),
+            };
+            leads.is_some_and(|to| old_others.contains(&to))
+        }
+    }
 }
 
 /// A count of an old build as evidence; as unsure as the count and the match together.
@@ -226,11 +254,16 @@ impl<'f> Edges<'f> {
     }
 
     /// The count of the edge between two nodes, and how sure that is in per cent.
-    fn find(&self, from: Node, to: Node, kind: EdgeKind) -> Option<(Count, u32)> {
+    fn find(
+        &self,
+        from: Node,
+        to: Node,
+        kind: EdgeKind,
+        turned: impl FnOnce() -> bool,
+    ) -> Option<(Count, u32)> {
         if let Some(edges) = self.by_ends.get(&(from, to)) {
             let same = edges.iter().find(|edge| edge.kind == kind);
-            // A branch the other way round is the same branch; between two blocks there is hardly ever more than one.
-            let any = || edges.first().filter(|_| !to.is_outside());
+            let any = || edges.first().filter(|_| !to.is_outside() && turned());
             return same.or_else(any)?.count.map(|count| (count, 100));
         }
         // Jumps that share a table: each is taken to use it as all do together.

@@ -59,6 +59,7 @@ pub fn carry(mut new: Module, olds: &[Old<'_>], likely: &Likelihood<'_>) -> Modu
         }
     }
     targets::carry(&mut new, &order);
+    entries::agree(&mut new, &order, &all, likely);
     entries::follow_calls(&mut new, known, likely);
     let runs = order.iter().map(|old| old.module.runs);
     new.runs = runs.fold(0, u64::saturating_add);

@@ -8,7 +8,6 @@ use relive_profile::model::{
 pub(super) fn block(address: u64, insns: u32) -> Block {
     Block {
         address,
-        hash: 0,
         size: 4,
         insns,
         line: None,

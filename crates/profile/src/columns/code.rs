@@ -51,7 +51,7 @@ pub(crate) struct CodeWriter {
     function_texts: Vec<(TextId, Option<TextId>, Option<TextId>)>,
     pieces: Columns<2>,
     blocks: Columns<8>,
-    edges: Columns<4>,
+    edges: Columns<5>,
     loops: Columns<7>,
     calls: Columns<5>,
     callees: Vec<Value>,
@@ -155,9 +155,13 @@ impl CodeWriter {
     }
 
     fn edges(&mut self, function: &Function) {
-        let [from, to, kind, counter] = &mut self.edges;
+        let [from, to, kind, counter, case] = &mut self.edges;
         let mut before = Delta::default();
-        for edge in &function.edges {
+        let mut cases = function.cases.iter().peekable();
+        for (edge, number) in function.edges.iter().zip(0..) {
+            case.push(
+                cases.next_if(|(edge, _)| *edge == number).map_or(0, |(_, entry)| 1 + u64::from(*entry)),
+            );
             let Edge { from: start, to: end, kind: why, counter: own, .. } = *edge;
             let (start, end) = (node_number(start), node_number(end));
             from.push_signed(before.write(start));
@@ -229,8 +233,8 @@ impl CodeWriter {
         // What nothing has is left out.
         let [.., called] = &mut self.functions;
         let [.., block_counter] = &mut self.blocks;
-        let [.., edge_counter] = &mut self.edges;
-        for column in [called, block_counter, edge_counter] {
+        let [.., edge_counter, case] = &mut self.edges;
+        for column in [called, block_counter, edge_counter, case] {
             if !column.used {
                 column.bytes.clear();
             }

@@ -341,6 +341,7 @@ impl Limits {
         let items = columns.from.len();
         same_len("edges", items, &[columns.to.len(), columns.kind.len()])?;
         optional_len("counters of edges", items, columns.counter.len())?;
+        optional_len("cases", items, columns.case.len())?;
         let mut counter = SparseDelta::default();
         let mut next = 0;
         for (function, &len) in module.functions.iter_mut().zip(lens) {
@@ -366,6 +367,8 @@ impl Limits {
                     })
                 })
                 .collect::<Result<_>>()?;
+            let cases = columns.case.get(next..end).unwrap_or_default().iter().zip(0..);
+            function.cases = cases.filter_map(|(case, edge)| Some((edge, case.checked_sub(1)?))).collect();
             next = end;
         }
         if next < items { wrong("more edges than functions have") } else { Ok(()) }

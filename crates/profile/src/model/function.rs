@@ -43,6 +43,8 @@ pub struct Function {
     pub blocks: Vec<Block>,
     /// In any order that is the same each time.
     pub edges: Vec<Edge>,
+    /// Of edges that are cases of computed jumps: which edge, and the first entry of the table that leads there. By edge.
+    pub cases: Vec<(u32, u32)>,
     /// An outer loop before those inside it.
     pub loops: Vec<Loop>,
     /// By block.
@@ -269,6 +271,7 @@ impl Function {
             approximate: None,
             blocks: Vec::new(),
             edges: Vec::new(),
+            cases: Vec::new(),
             loops: Vec::new(),
             calls: Vec::new(),
             hubs: 0,

@@ -103,6 +103,11 @@ fn function(
             edge(Node::hub(hub), Node::block(dice.roll(blocks.into()) as u32), EdgeKind::Case);
         }
     }
+    function.cases = (0..)
+        .zip(&function.edges)
+        .filter(|(_, e)| e.kind == EdgeKind::Case)
+        .map(|(i, _)| (i, dice.roll(9) as u32))
+        .collect();
     if blocks > 2 {
         let first = dice.roll(u64::from(blocks) - 1) as u32;
         let line = Some(Line::new(0, 7));
