@@ -61,8 +61,6 @@ pub enum Kind {
     Inlined,
     /// It is now called where it was before.
     Outlined,
-    /// It was called by one function and is called by another.
-    Moved,
 }
 
 impl Kind {
@@ -72,7 +70,6 @@ impl Kind {
         match self {
             Self::Inlined => "inlined",
             Self::Outlined => "outlined",
-            Self::Moved => "moved",
         }
     }
 }
@@ -250,7 +247,11 @@ impl Across<'_> {
             pairs.pair(olds[&(0, block.old)], news[&(0, block.new)], block.found);
         }
         let found = blocks::further(&sides, &old.function, &new.function, pairs);
-        let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
+        let pairs = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found });
+        // What both have inside crossed no border here; debug information called none of these pairs right.
+        let blocks = pairs
+            .filter(|pair| old.blocks[pair.old as usize].0 == 0 || new.blocks[pair.new as usize].0 == 0)
+            .collect();
         Joined { old, new, blocks, partial: found.partial }
     }
 }
@@ -314,8 +315,7 @@ impl Joined {
             let kind = match (a, b) {
                 (0, 0) => return None,
                 (_, 0) => Kind::Inlined,
-                (0, _) => Kind::Outlined,
-                _ => Kind::Moved,
+                _ => Kind::Outlined,
             };
             let (a, b) = (self.old.copies[a as usize].procedure, self.new.copies[b as usize].procedure);
             Some(Moved { kind, old: (a, old), new: (b, new), found: pair.found })

@@ -59,7 +59,7 @@ pub(super) fn add(new: &Module, joined: &Joined, left: f64, all: &mut [Option<Ev
 
 /// A match of blocks that are in other functions than before is at most this likely right, in per cent: of what debug
 /// information can judge, it calls that share the same statement (`relive-benchmarks precision`).
-const CROSSED: Confidence = Confidence::new(91);
+const CROSSED: Confidence = Confidence::new(90);
 
 /// What crossed a border is less sure.
 fn doubt(joined: &Joined, found: &mut Evidence) {
