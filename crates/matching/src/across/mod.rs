@@ -22,7 +22,7 @@ use crate::identity::Both;
 use crate::matching::{BlockPair, Pair, Procedures};
 use crate::pairing::Pairing;
 use crate::procedures::How;
-use plan::Host;
+use plan::{Choice, Host};
 use rayon::prelude::*;
 use relive_profile::model::Level;
 use splice::Plan;
@@ -61,8 +61,6 @@ pub enum Kind {
     Inlined,
     /// It is now called where it was before.
     Outlined,
-    /// It was called by one function and is called by another.
-    Moved,
 }
 
 impl Kind {
@@ -72,7 +70,6 @@ impl Kind {
         match self {
             Self::Inlined => "inlined",
             Self::Outlined => "outlined",
-            Self::Moved => "moved",
         }
     }
 }
@@ -104,7 +101,7 @@ const LEAST_SURE: u32 = 12;
 const MOSTLY_FOUND: f64 = 0.5;
 
 /// Callees that do not belong inside are taken out again so many times.
-const MOST_ROUNDS: usize = 4;
+const MOST_ROUNDS: usize = 3;
 
 /// Looks for code that crossed borders between `procedures`: blocks of those it concerns are matched anew. Returns
 /// procedures with others inside, and new ones that are clones of old ones that have another partner.
@@ -156,9 +153,10 @@ struct Across<'a> {
 impl Across<'_> {
     fn look_at(&self, pair: &Procedures) -> Option<Joined> {
         let (a, b) = (pair.pair.old, pair.pair.new);
-        let mut refused = self.renamed.clone();
+        // At first all but those, then only what was found to belong.
+        let mut choice = (Choice::AllBut(self.renamed.0.clone()), Choice::AllBut(self.renamed.1.clone()));
         for _ in 0..MOST_ROUNDS {
-            let (old, new) = self.plans(pair, &refused);
+            let (old, new) = self.plans(pair, &choice);
             if old == Plan::plain(a) && new == Plan::plain(b) {
                 return None;
             }
@@ -166,14 +164,13 @@ impl Across<'_> {
             let new = Spliced::new(self.new.print.module, &new);
             let mut joined = self.join(old, new, pair);
             let there = Self::belonging(&joined);
-            let strangers = (joined.old.strangers(&there.0), joined.new.strangers(&there.1));
-            if strangers.0.is_empty() && strangers.1.is_empty() {
+            let good = (joined.old.good(&there.0), joined.new.good(&there.1));
+            if joined.old.is_all(&good.0) && joined.new.is_all(&good.1) {
                 joined.old.count(self.old.print.module, &there.0);
                 joined.new.count(self.new.print.module, &there.1);
                 return Some(joined);
             }
-            refused.0.extend(strangers.0);
-            refused.1.extend(strangers.1);
+            choice = (Choice::Only(good.0), Choice::Only(good.1));
         }
         None
     }
@@ -193,7 +190,7 @@ impl Across<'_> {
     }
 
     /// What of the callees of each may be inside of the other.
-    fn plans(&self, pair: &Procedures, refused: &(HashSet<u32>, HashSet<u32>)) -> (Plan, Plan) {
+    fn plans(&self, pair: &Procedures, choice: &(Choice, Choice)) -> (Plan, Plan) {
         let (a, b) = (pair.pair.old, pair.pair.new);
         let (mut to_new, mut to_old) = (HashMap::new(), HashMap::new());
         for block in pair.blocks.iter().filter(|block| is_sure(block.found)) {
@@ -212,14 +209,14 @@ impl Across<'_> {
         let mut host = Host::new(&self.new, b, |block| to_old.contains_key(&block));
         let old = if host.is_open() {
             let answers = |block, callee| answers(&self.old, &self.new, b, &to_new, block, callee);
-            plan::plan(&self.old, a, &mut host, answers, &refused.0)
+            plan::plan(&self.old, a, &mut host, answers, &choice.0)
         } else {
             Plan::plain(a)
         };
         let mut host = Host::new(&self.old, a, |block| to_new.contains_key(&block));
         let new = if host.is_open() {
             let answers = |block, callee| answers(&self.new, &self.old, a, &to_old, block, callee);
-            plan::plan(&self.new, b, &mut host, answers, &refused.1)
+            plan::plan(&self.new, b, &mut host, answers, &choice.1)
         } else {
             Plan::plain(b)
         };
@@ -250,7 +247,11 @@ impl Across<'_> {
             pairs.pair(olds[&(0, block.old)], news[&(0, block.new)], block.found);
         }
         let found = blocks::further(&sides, &old.function, &new.function, pairs);
-        let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
+        let pairs = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found });
+        // What both have inside crossed no border here; debug information called none of these pairs right.
+        let blocks = pairs
+            .filter(|pair| old.blocks[pair.old as usize].0 == 0 || new.blocks[pair.new as usize].0 == 0)
+            .collect();
         Joined { old, new, blocks, partial: found.partial }
     }
 }
@@ -294,14 +295,14 @@ impl Spliced {
         belongs
     }
 
-    /// Procedures of which no copy belongs where it is. One of several that does not is no reason against the others.
-    fn strangers(&self, belongs: &[bool]) -> HashSet<u32> {
-        let of = |wanted: bool| {
-            let all = self.copies.iter().zip(belongs).skip(1);
-            all.filter(move |(_, belongs)| **belongs == wanted).map(|(copy, _)| copy.procedure)
-        };
-        let good: HashSet<u32> = of(true).collect();
-        of(false).filter(|procedure| !good.contains(procedure)).collect()
+    /// Procedures of which a copy belongs where it is. Another one that does not is no reason against them.
+    fn good(&self, belongs: &[bool]) -> HashSet<u32> {
+        let good = self.copies.iter().zip(belongs).skip(1).filter(|(_, belongs)| **belongs);
+        good.map(|(copy, _)| copy.procedure).collect()
+    }
+
+    fn is_all(&self, good: &HashSet<u32>) -> bool {
+        self.copies.iter().skip(1).all(|copy| good.contains(&copy.procedure))
     }
 }
 
@@ -314,8 +315,7 @@ impl Joined {
             let kind = match (a, b) {
                 (0, 0) => return None,
                 (_, 0) => Kind::Inlined,
-                (0, _) => Kind::Outlined,
-                _ => Kind::Moved,
+                _ => Kind::Outlined,
             };
             let (a, b) = (self.old.copies[a as usize].procedure, self.new.copies[b as usize].procedure);
             Some(Moved { kind, old: (a, old), new: (b, new), found: pair.found })
