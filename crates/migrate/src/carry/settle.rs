@@ -75,6 +75,21 @@ impl Graph {
         blocks.chain(edges).collect()
     }
 
+    /// The evidence, changed until it adds up if what nobody knows is whatever it takes. Estimates are made from this:
+    /// where more enters new code than may leave it, there is no other answer than a loop that goes round for ever.
+    fn agreed(&self, function: &Function, evidence: &Evidence) -> Vec<u64> {
+        let free = |from, to, seen: &Option<Seen>| {
+            let arc = arc(from, to, *seen, 0);
+            if believed(*seen).is_some() { arc } else { Arc { more: 0, less: 0, ..arc } }
+        };
+        let blocks = (0..self.blocks).map(Node::block).zip(&evidence.blocks);
+        let blocks = blocks.map(|(node, seen)| free(self.begin(node), self.end(node), seen));
+        let edges = function.edges.iter().zip(&evidence.edges);
+        let edges = edges.map(|(edge, seen)| free(self.end(edge.from), self.begin(edge.to), seen));
+        let arcs: Vec<Arc> = blocks.chain(edges).collect();
+        balance(self.nodes, &arcs)
+    }
+
     /// What to expect where there is no evidence.
     fn expected(&self, function: &Function, evidence: &Evidence, likely: &[f64]) -> estimate::Counts {
         let number = |node: Node| match (node.as_block(), node.as_hub()) {
@@ -82,13 +97,15 @@ impl Graph {
             (_, Some(hub)) => self.blocks + hub,
             _ => self.blocks + function.hubs,
         };
-        let sure = |seen: &Option<Seen>| seen.filter(|s| s.confidence >= BELIEVED).map(|s| s.count);
-        let mut nodes: Vec<Option<u64>> = evidence.blocks.iter().map(sure).collect();
+        let agreed = self.agreed(function, evidence);
+        let (blocks, edges) = agreed.split_at(function.blocks.len());
+        let sure = |(seen, &count): (&Option<Seen>, &u64)| believed(*seen).map(|_| count);
+        let mut nodes: Vec<Option<u64>> = evidence.blocks.iter().zip(blocks).map(sure).collect();
         nodes.resize((self.blocks + function.hubs + 1) as usize, None);
         let arcs: Vec<estimate::Arc> = function
             .edges
             .iter()
-            .zip(&evidence.edges)
+            .zip(evidence.edges.iter().zip(edges))
             .enumerate()
             .map(|(i, (edge, seen))| estimate::Arc {
                 from: number(edge.from),
@@ -101,6 +118,11 @@ impl Graph {
     }
 }
 
+/// Evidence that is sure enough to be one.
+fn believed(seen: Option<Seen>) -> Option<Seen> {
+    seen.filter(|seen| seen.confidence >= BELIEVED)
+}
+
 /// What code lets expect is taken with a grain of salt: the rounds of a loop nobody has seen are overestimated more often
 /// than not, and cost more then. Measured on the development corpus (`relive-benchmarks carry`).
 const DAMPED: f64 = 0.5;
@@ -110,7 +132,7 @@ const BELIEVED: Confidence = Confidence::new(50);
 
 /// The price of leaving the evidence grows steeply with how sure it is: ten unsure counts should not move a sure one.
 fn arc(from: u32, to: u32, seen: Option<Seen>, expected: u64) -> Arc {
-    let Some(seen) = seen.filter(|seen| seen.confidence >= BELIEVED) else {
+    let Some(seen) = believed(seen) else {
         return Arc { from, to, evidence: expected, more: 1, less: 1 };
     };
     let sure = u32::from(seen.confidence.percent());
