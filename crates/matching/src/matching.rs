@@ -26,6 +26,20 @@ pub struct BlockPair {
     pub new: u32,
     /// How it was found.
     pub found: Found,
+    /// Whether both end with the same branch.
+    pub branch: Branch,
+}
+
+/// How the branches at the end of two blocks compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Branch {
+    /// They ask the same.
+    Same,
+    /// They ask the opposite, so that the ways have changed places.
+    Turned,
+    /// They ask something else, or there is none.
+    #[default]
+    Other,
 }
 
 /// A pair of procedures with their blocks.
@@ -78,7 +92,7 @@ pub fn match_builds(old: &Fingerprint<'_>, new: &Fingerprint<'_>) -> Matching {
             let (a, b) = (pair.old as usize, pair.new as usize);
             let sides = Sides { old: &old.procedures[a], new: &new.procedures[b], ids: &search.ids };
             let found = blocks::all(&sides, &old.module.functions[a], &new.module.functions[b]);
-            let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
+            let blocks = sides.block_pairs(&found.pairs).collect();
             Procedures { pair, blocks, partial: found.partial }
         })
         .collect();

@@ -34,6 +34,12 @@ pub enum Against {
 }
 
 impl Insn {
+    /// The condition of a branch, numbered as in its opcode: that of the opposite one differs in the lowest bit.
+    #[must_use]
+    pub fn condition(&self) -> Option<u8> {
+        self.raw.is_jcc_short_or_near().then(|| self.raw.condition_code() as u8 - 1)
+    }
+
     /// What a conditional branch asks, and whether it is taken if the answer is yes.
     #[must_use]
     pub fn question(&self) -> Option<(Question, bool)> {

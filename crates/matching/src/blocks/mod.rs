@@ -10,10 +10,11 @@ mod control_flow;
 mod passes;
 mod similar;
 
-use crate::fingerprint::Procedure;
+use crate::fingerprint::{Procedure, Way};
 use crate::identity::Both;
+use crate::matching::{BlockPair, Branch};
 use crate::pairing::Pairing;
-use relive_profile::model::{Function, Level};
+use relive_profile::model::{EdgeKind, Function, Level};
 
 /// How a pair of blocks was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,6 +59,30 @@ impl Sides<'_> {
         };
         (of(self.old, &self.ids.old), of(self.new, &self.ids.new))
     }
+
+    /// Pairs of blocks, with what else there is to know about them.
+    pub(crate) fn block_pairs<'a>(&self, pairs: &'a Pairing<Found>) -> impl Iterator<Item = BlockPair> + use<'a, '_> {
+        pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found, branch: self.branch(old, new) })
+    }
+
+    /// The way out of a new block that is `way` out of an old one: where a branch was turned round, they change places.
+    fn same_way(&self, old: u32, new: u32, way: Way) -> Way {
+        let kind = match way.kind {
+            EdgeKind::Taken => EdgeKind::FallThrough,
+            EdgeKind::FallThrough => EdgeKind::Taken,
+            _ => return way,
+        };
+        if self.branch(old, new) == Branch::Turned { Way { kind, ..way } } else { way }
+    }
+
+    fn branch(&self, old: u32, new: u32) -> Branch {
+        let of = |procedure: &Procedure, block: u32| procedure.blocks[block as usize].condition;
+        match (of(self.old, old), of(self.new, new)) {
+            (Some(a), Some(b)) if a == b => Branch::Same,
+            (Some(a), Some(b)) if a == b ^ 1 => Branch::Turned,
+            _ => Branch::Other,
+        }
+    }
 }
 
 /// Matches by content only: what the procedures around it can be judged by.
@@ -84,7 +109,7 @@ pub(crate) fn further(sides: &Sides<'_>, old: &Function, new: &Function, pairs: 
     };
     // What is left of BMAT's passes comes in between: similarity is surer than all of them but the first.
     for (levels, least) in
-        [(&[][..], SIMILAR), (&passes::ORDER[1..3], LEAST_SIMILAR), (&passes::ORDER[3..], LEAST_SIMILAR)]
+        [(&[][..], similar::tune("SIM", SIMILAR)), (&passes::ORDER[1..3], similar::tune("LEASTSIM", LEAST_SIMILAR)), (&passes::ORDER[3..], similar::tune("LEASTSIM", LEAST_SIMILAR))]
     {
         if is_done(&pairs) {
             break;

@@ -6,6 +6,7 @@ use super::{Found, Sides};
 use crate::fingerprint::{Adjacency, Procedure, Way};
 use crate::identity::Identities;
 use crate::levels::mix;
+use crate::matching::Branch;
 use crate::pairing::Pairing;
 use relive_code::addr::LinkAddr;
 use relive_code::dominators::DominatorTree;
@@ -33,6 +34,10 @@ const SMALL_NUMBER: f32 = 0.6;
 /// Neighbours that are looked at: a jump table has hundreds.
 const MOST_NEIGHBOURS: usize = 64;
 
+pub(crate) fn tune(name: &str, default: f64) -> f64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
 /// Matches what is at least that similar, from 0 to 1.
 pub(crate) fn run(sides: &Sides<'_>, old: &Function, new: &Function, pairs: &mut Pairing<Found>, least: f64) {
     let mut search = Search {
@@ -43,6 +48,8 @@ pub(crate) fn run(sides: &Sides<'_>, old: &Function, new: &Function, pairs: &mut
         tables: HashMap::new(),
         places: (Place::new(sides.old, old), Place::new(sides.new, new)),
         known: HashMap::new(),
+        ck: tune("CK", 2.0),
+        cw: tune("CW", 0.7),
         least,
     };
     let first: Vec<(u32, u32)> = pairs.pairs().map(|(old, new, _)| (old, new)).collect();
@@ -108,7 +115,9 @@ struct Search<'a> {
     new: Tokens,
     heap: BinaryHeap<Candidate>,
     /// How alike the contents of pairs are.
-    known: HashMap<(u32, u32), f64>,
+    known: HashMap<(u32, u32), (f64, f64)>,
+    ck: f64,
+    cw: f64,
     least: f64,
 }
 
@@ -148,7 +157,7 @@ impl Search<'_> {
 
     fn score(&mut self, old: u32, new: u32, pairs: &Pairing<Found>) -> f64 {
         let (olds, news) = (&self.old, &self.new);
-        let content = *self.known.entry((old, new)).or_insert_with(|| olds.alike(old, news, new));
+        let (content, size) = *self.known.entry((old, new)).or_insert_with(|| olds.alike(old, news, new));
         let (mut fitting, mut all) = (0.0, 0.0);
         for (olds, news, forward) in [
             (&self.sides.old.out, &self.sides.new.out, true),
@@ -179,10 +188,16 @@ impl Search<'_> {
                         Some(_) => OTHER_CASE,
                         None => 0.6,
                     };
-                } else if way == other || between.any(|other| other == way) {
-                    fitting += 1.0;
                 } else {
-                    fitting += 0.8;
+                    let (a, b) = if forward { (old, new) } else { (x, y) };
+                    let way = self.sides.same_way(a, b, way);
+                    fitting += if way == other || between.any(|other| other == way) {
+                        1.0
+                    } else if self.sides.branch(a, b) == Branch::Other {
+                        0.8
+                    } else {
+                        tune("OTHERWAY", 0.2)
+                    };
                 }
             }
             if olds.iter().any(|way| is_case(&way)) || news.iter().any(|way| is_case(&way)) {
@@ -213,7 +228,8 @@ impl Search<'_> {
             (fitting, all) = (fitting + 2.0, all + 2.0);
         }
         let around = if all > 0.0 { fitting / all } else { 0.0 };
-        CONTENT * content + (1.0 - CONTENT) * around
+        let weight = self.cw * size / (size + self.ck);
+        weight * content + (1.0 - weight) * around
     }
 }
 
@@ -334,8 +350,8 @@ impl Tokens {
     }
 
     /// How alike two blocks are, from 0 to 1.
-    fn alike(&self, own: u32, others: &Self, other: u32) -> f64 {
-        let (Some(a), Some(b)) = (self.0.get(&own), others.0.get(&other)) else { return 0.0 };
+    fn alike(&self, own: u32, others: &Self, other: u32) -> (f64, f64) {
+        let (Some(a), Some(b)) = (self.0.get(&own), others.0.get(&other)) else { return (0.0, 1.0) };
         let (mut i, mut j, mut common) = (0, 0, 0.0);
         while i < a.len() && j < b.len() {
             match a[i].0.cmp(&b[j].0) {
@@ -349,7 +365,7 @@ impl Tokens {
         }
         let sum = |list: &[(u64, f32)]| list.iter().map(|&(_, weight)| f64::from(weight)).sum::<f64>();
         let all = sum(a).max(sum(b));
-        if all > 0.0 { common / all } else { 1.0 }
+        if all > 0.0 { (common / all, all) } else { (1.0, 0.5) }
     }
 }
 

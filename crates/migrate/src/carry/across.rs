@@ -53,6 +53,11 @@ pub(super) fn add(new: &Module, joined: &Joined, left: f64, all: &mut [Option<Ev
                 own.edges[edge as usize] = *seen;
             }
         }
+        for (&(of, edge), odds) in joined.new.edges.iter().zip(&found.odds) {
+            if of == number {
+                own.odds[edge as usize] = *odds;
+            }
+        }
         plus(&mut all[copy.procedure as usize], own);
     }
 }
@@ -84,6 +89,7 @@ pub(super) fn plus(sum: &mut Option<Evidence>, more: Evidence) {
     match sum {
         None => *sum = Some(more),
         Some(sum) => {
+            evidence::fill(&mut sum.odds, &more.odds);
             let all = sum.blocks.iter_mut().zip(more.blocks).chain(sum.edges.iter_mut().zip(more.edges));
             for (a, b) in all {
                 *a = match (*a, b) {

@@ -2,7 +2,7 @@
 
 use super::{Old, across};
 use relive_matching::blocks::Found;
-use relive_matching::matching::{BlockPair, Procedures};
+use relive_matching::matching::{BlockPair, Branch, Procedures};
 use relive_profile::model::{
     Confidence, Count, Edge, EdgeKind, Function, Level, Module, Node, Origin, State,
 };
@@ -11,19 +11,19 @@ use std::collections::HashMap;
 /// How likely a match is right, in per cent: of what debug information can judge in the pairs of versions of the
 /// development corpus (`relive-benchmarks precision`), about the share it calls the same statement. It varies by some
 /// points with the rules of matching; only their order and rough size matter.
-const fn confidence(found: Found) -> u8 {
+fn confidence(found: Found) -> u8 {
     match found {
         Found::Content(level) => match level {
             Level::Exact | Level::One => 99,
-            Level::Similar => 96,
+            Level::Similar => tune("CS", 96.0) as u8,
             Level::Two => 91,
             Level::Three => 90,
             Level::LastOne => 86,
             Level::Four => 84,
-            Level::LastThree => 62,
-            Level::Five => 50,
+            Level::LastThree => tune("C3A", 62.0) as u8,
+            Level::Five => tune("C5", 50.0) as u8,
         },
-        Found::ControlFlow => 68,
+        Found::ControlFlow => tune("CCF", 68.0) as u8,
     }
 }
 
@@ -45,11 +45,13 @@ pub(super) struct Evidence {
     pub(super) blocks: Vec<Option<Seen>>,
     /// By edge.
     pub(super) edges: Vec<Option<Seen>>,
+    /// By edge, how likely it was in the branch it is of.
+    pub(super) odds: Vec<Option<f64>>,
 }
 
 impl Evidence {
     pub(super) fn nothing(function: &Function) -> Self {
-        Self { blocks: vec![None; function.blocks.len()], edges: vec![None; function.edges.len()] }
+        Self { blocks: vec![None; function.blocks.len()], edges: vec![None; function.edges.len()], odds: vec![None; function.edges.len()] }
     }
 
     pub(super) fn is_any(&self) -> bool {
@@ -73,6 +75,7 @@ pub(super) fn of(new: &Module, olds: &[&Old<'_>], older: f64) -> Vec<Evidence> {
             if let Some(more) = more {
                 mix(&mut sum.blocks, &more.blocks, weight, scale);
                 mix(&mut sum.edges, &more.edges, weight, scale);
+                fill(&mut sum.odds, &more.odds);
             }
         }
     }
@@ -92,6 +95,11 @@ fn scale(all: &[Evidence], more: &[Option<Evidence>]) -> f64 {
         }
     }
     if ours == 0 || theirs == 0 { 1.0 } else { ours as f64 / theirs as f64 }
+}
+
+/// Adds what is not there yet.
+pub(super) fn fill(odds: &mut [Option<f64>], more: &[Option<f64>]) {
+    odds.iter_mut().zip(more).for_each(|(odds, more)| *odds = odds.or(*more));
 }
 
 /// Mixes further evidence in: a weighted mean where both know something.
@@ -152,7 +160,9 @@ pub(super) fn of_function(
 ) -> Evidence {
     let mut evidence = Evidence::nothing(new);
     let mut partner: Vec<Option<(u32, u8, Origin)>> = vec![None; new.blocks.len()];
+    let mut branches = vec![Branch::Other; new.blocks.len()];
     for block in blocks {
+        branches[block.new as usize] = block.branch;
         let origin = match block.found {
             Found::Content(level) => Origin::Matched(level),
             Found::ControlFlow => Origin::ControlFlow,
@@ -179,13 +189,81 @@ pub(super) fn of_function(
             None => None,
         };
         if let (Some((from, a, x)), Some((to, b, y))) = (end(edge.from), end(edge.to)) {
-            let turned = || is_turned(new, edge, &partner, &edges, from, to);
-            evidence.edges[i] = edges.find(from, to, edge.kind, turned).and_then(|(count, sure)| {
+            let asks = edge.from.as_block().map_or(Branch::Other, |block| branches[block as usize]);
+            let turned = || {
+                is_turned(new, edge, &partner, &edges, from, to)
+            };
+            // Where the branch was turned round, what was taken falls through.
+            let kind = if tune("KIND", 1.0) > 0.0 && asks == Branch::Turned { opposite(edge.kind) } else { edge.kind };
+            evidence.edges[i] = edges.find(from, to, kind, turned).and_then(|(count, sure)| {
                 seen(Some(count), (u32::from(a.min(b)) * sure / 100) as u8, x.max(y))
             });
         }
     }
+    of_branches(old, new, blocks, &mut evidence);
     evidence
+}
+
+/// Wherever its ways lead now, a branch that asks the same goes each of them as often.
+fn of_branches(old: &Function, new: &Function, blocks: &[BlockPair], evidence: &mut Evidence) {
+    let (before, now) = (Ways::all(old), Ways::all(new));
+    for pair in blocks.iter().filter(|pair| pair.branch != Branch::Other) {
+        let (Some((taken, other)), Some(mut ways)) = (before[pair.old as usize].both(), now[pair.new as usize].both())
+        else {
+            continue;
+        };
+        if pair.branch == Branch::Turned {
+            ways = (ways.1, ways.0);
+        }
+        let count = |edge: usize| old.edges[edge].count.map_or(0.0, |count| count.value() as f64);
+        let (a, b) = (count(taken), count(other));
+        if a + b == 0.0 || f64::from(confidence(pair.found)) < tune("LEAST", 50.0) {
+            continue;
+        }
+        let s = tune("SMOOTH", 1.0);
+        evidence.odds[ways.0] = Some((a + s) / (a + b + 2.0 * s));
+        evidence.odds[ways.1] = Some((b + s) / (a + b + 2.0 * s));
+    }
+}
+
+pub(super) fn tune(name: &str, default: f64) -> f64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
+/// The other way out of a branch.
+const fn opposite(kind: EdgeKind) -> EdgeKind {
+    match kind {
+        EdgeKind::Taken => EdgeKind::FallThrough,
+        EdgeKind::FallThrough => EdgeKind::Taken,
+        other => other,
+    }
+}
+
+/// The two ways out of a block that ends with a branch, as edges.
+#[derive(Clone, Copy, Default)]
+struct Ways {
+    taken: Option<usize>,
+    fall_through: Option<usize>,
+}
+
+impl Ways {
+    /// Of all blocks.
+    fn all(function: &Function) -> Vec<Self> {
+        let mut all = vec![Self::default(); function.blocks.len()];
+        for (i, edge) in function.edges.iter().enumerate() {
+            let Some(ways) = edge.from.as_block().map(|block| &mut all[block as usize]) else { continue };
+            match edge.kind {
+                EdgeKind::Taken | EdgeKind::TailCall => ways.taken = Some(i),
+                EdgeKind::FallThrough => ways.fall_through = Some(i),
+                _ => {}
+            }
+        }
+        all
+    }
+
+    fn both(self) -> Option<(usize, usize)> {
+        Some((self.taken?, self.fall_through?))
+    }
 }
 
 /// Whether an edge of `new` that was of another kind in the old build is the same edge all the same. An unconditional one

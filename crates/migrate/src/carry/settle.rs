@@ -111,7 +111,7 @@ impl Graph {
                 from: number(edge.from),
                 to: number(edge.to),
                 count: sure(seen),
-                likelihood: likely.get(i).copied().unwrap_or(1.0).powf(DAMPED) as f32,
+                likelihood: evidence.odds[i].unwrap_or_else(|| likely.get(i).copied().unwrap_or(1.0).powf(super::evidence::tune("DAMP", DAMPED))) as f32,
             })
             .collect();
         estimate(&nodes, &arcs)
