@@ -28,6 +28,8 @@ pub struct BlockPair {
     pub found: Found,
     /// Whether both end with the same branch.
     pub branch: Branch,
+    /// How much of what is around them are partners, in per cent.
+    pub fit: u8,
 }
 
 /// How the branches at the end of two blocks compare.
@@ -92,7 +94,7 @@ pub fn match_builds(old: &Fingerprint<'_>, new: &Fingerprint<'_>) -> Matching {
             let (a, b) = (pair.old as usize, pair.new as usize);
             let sides = Sides { old: &old.procedures[a], new: &new.procedures[b], ids: &search.ids };
             let found = blocks::all(&sides, &old.module.functions[a], &new.module.functions[b]);
-            let blocks = sides.block_pairs(&found.pairs).collect();
+            let blocks = sides.block_pairs(&found).collect();
             Procedures { pair, blocks, partial: found.partial }
         })
         .collect();

@@ -185,7 +185,7 @@ impl Across<'_> {
         let before = &self.old.print.module.functions[old as usize];
         let now = &self.new.print.module.functions[new as usize];
         let found = blocks::all(&sides, before, now);
-        let blocks = sides.block_pairs(&found.pairs).collect();
+        let blocks = sides.block_pairs(&found).collect();
         Procedures { pair: Pair { old, new, how }, blocks, partial: found.partial }
     }
 
@@ -247,7 +247,7 @@ impl Across<'_> {
             pairs.pair(olds[&(0, block.old)], news[&(0, block.new)], block.found);
         }
         let found = blocks::further(&sides, &old.function, &new.function, pairs);
-        let pairs = sides.block_pairs(&found.pairs);
+        let pairs = sides.block_pairs(&found);
         // What both have inside crossed no border here; debug information called none of these pairs right.
         let blocks = pairs
             .filter(|pair| old.blocks[pair.old as usize].0 == 0 || new.blocks[pair.new as usize].0 == 0)

@@ -40,6 +40,8 @@ impl Found {
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks {
     pub(crate) pairs: Pairing<Found>,
+    /// How well the pair of each new block fits, from 0 to 1.
+    pub(crate) fits: Vec<f64>,
     /// New blocks that share an old one with others, by control flow: new, old.
     pub(crate) partial: Vec<(u32, u32)>,
 }
@@ -61,8 +63,17 @@ impl Sides<'_> {
     }
 
     /// Pairs of blocks, with what else there is to know about them.
-    pub(crate) fn block_pairs<'a>(&self, pairs: &'a Pairing<Found>) -> impl Iterator<Item = BlockPair> + use<'a, '_> {
-        pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found, branch: self.branch(old, new) })
+    pub(crate) fn block_pairs<'a>(
+        &self,
+        blocks: &'a Blocks,
+    ) -> impl Iterator<Item = BlockPair> + use<'a, '_> {
+        blocks.pairs.pairs().map(|(old, new, found)| BlockPair {
+            old,
+            new,
+            found,
+            branch: self.branch(old, new),
+            fit: (100.0 * blocks.fits[new as usize]) as u8,
+        })
     }
 
     /// The way out of a new block that is `way` out of an old one: where a branch was turned round, they change places.
@@ -109,7 +120,7 @@ pub(crate) fn further(sides: &Sides<'_>, old: &Function, new: &Function, pairs: 
     };
     // What is left of BMAT's passes comes in between: similarity is surer than all of them but the first.
     for (levels, least) in
-        [(&[][..], similar::tune("SIM", SIMILAR)), (&passes::ORDER[1..3], similar::tune("LEASTSIM", LEAST_SIMILAR)), (&passes::ORDER[3..], similar::tune("LEASTSIM", LEAST_SIMILAR))]
+        [(&[][..], SIMILAR), (&passes::ORDER[1..3], LEAST_SIMILAR), (&passes::ORDER[3..], LEAST_SIMILAR)]
     {
         if is_done(&pairs) {
             break;
@@ -118,5 +129,10 @@ pub(crate) fn further(sides: &Sides<'_>, old: &Function, new: &Function, pairs: 
         similar::run(sides, old, new, &mut pairs, least);
     }
     let partial = control_flow::run(sides, &mut pairs);
-    Blocks { pairs, partial }
+    // Where everything is as it was, everything fits.
+    let unchanged = pairs.len() == sides.new.blocks.len()
+        && pairs.len() == sides.old.blocks.len()
+        && pairs.pairs().all(|(old, new, found)| old == new && found == Found::Content(Level::One));
+    let fits = if unchanged { vec![1.0; pairs.len()] } else { similar::fits(sides, old, new, &pairs) };
+    Blocks { pairs, partial, fits }
 }

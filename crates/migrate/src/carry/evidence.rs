@@ -8,23 +8,22 @@ use relive_profile::model::{
 };
 use std::collections::HashMap;
 
-/// How likely a match is right, in per cent: of what debug information can judge in the pairs of versions of the
-/// development corpus (`relive-benchmarks precision`), about the share it calls the same statement. It varies by some
-/// points with the rules of matching; only their order and rough size matter.
-fn confidence(found: Found) -> u8 {
-    match found {
+/// How likely a match is right, in per cent. Debug information calls those right of which nothing around them are partners
+/// in the first share of cases, and those that fit in whole in the second (`relive-benchmarks precision`, over the pairs
+/// of versions of the development corpus). In between, a little that fits tells the most.
+fn confidence(pair: &BlockPair) -> u8 {
+    let (alone, fitting) = match pair.found {
         Found::Content(level) => match level {
-            Level::Exact | Level::One => 99,
-            Level::Similar => tune("CS", 96.0) as u8,
-            Level::Two => 91,
-            Level::Three => 90,
-            Level::LastOne => 86,
-            Level::Four => 84,
-            Level::LastThree => tune("C3A", 62.0) as u8,
-            Level::Five => tune("C5", 50.0) as u8,
+            Level::Exact | Level::One | Level::Two | Level::Similar => (50.0, 99.0),
+            Level::Three | Level::Four => (40.0, 99.0),
+            Level::LastOne => (75.0, 95.0),
+            Level::LastThree => (20.0, 90.0),
+            Level::Five => (15.0, 85.0),
         },
-        Found::ControlFlow => tune("CCF", 68.0) as u8,
-    }
+        Found::ControlFlow => (50.0, 50.0),
+    };
+    let apart = 1.0 - f64::from(pair.fit) / 100.0;
+    (fitting + (alone - fitting) * apart * apart) as u8
 }
 
 /// A block that only shares an old one runs at most as often.
@@ -51,7 +50,11 @@ pub(super) struct Evidence {
 
 impl Evidence {
     pub(super) fn nothing(function: &Function) -> Self {
-        Self { blocks: vec![None; function.blocks.len()], edges: vec![None; function.edges.len()], odds: vec![None; function.edges.len()] }
+        Self {
+            blocks: vec![None; function.blocks.len()],
+            edges: vec![None; function.edges.len()],
+            odds: vec![None; function.edges.len()],
+        }
     }
 
     pub(super) fn is_any(&self) -> bool {
@@ -167,7 +170,7 @@ pub(super) fn of_function(
             Found::Content(level) => Origin::Matched(level),
             Found::ControlFlow => Origin::ControlFlow,
         };
-        partner[block.new as usize] = Some((block.old, confidence(block.found), origin));
+        partner[block.new as usize] = Some((block.old, confidence(block), origin));
     }
     for (i, found) in partner.iter().enumerate() {
         if let Some((block, percent, origin)) = *found {
@@ -190,11 +193,9 @@ pub(super) fn of_function(
         };
         if let (Some((from, a, x)), Some((to, b, y))) = (end(edge.from), end(edge.to)) {
             let asks = edge.from.as_block().map_or(Branch::Other, |block| branches[block as usize]);
-            let turned = || {
-                is_turned(new, edge, &partner, &edges, from, to)
-            };
+            let turned = || is_turned(new, edge, &partner, &edges, from, to);
             // Where the branch was turned round, what was taken falls through.
-            let kind = if tune("KIND", 1.0) > 0.0 && asks == Branch::Turned { opposite(edge.kind) } else { edge.kind };
+            let kind = if asks == Branch::Turned { opposite(edge.kind) } else { edge.kind };
             evidence.edges[i] = edges.find(from, to, kind, turned).and_then(|(count, sure)| {
                 seen(Some(count), (u32::from(a.min(b)) * sure / 100) as u8, x.max(y))
             });
@@ -204,11 +205,15 @@ pub(super) fn of_function(
     evidence
 }
 
-/// Wherever its ways lead now, a branch that asks the same goes each of them as often.
+/// A branch of a block that is less likely the same tells nothing, in per cent.
+const LEAST_SURE: u8 = 50;
+
+/// Wherever its ways lead now, a branch that asks the same is as likely to go each of them.
 fn of_branches(old: &Function, new: &Function, blocks: &[BlockPair], evidence: &mut Evidence) {
     let (before, now) = (Ways::all(old), Ways::all(new));
     for pair in blocks.iter().filter(|pair| pair.branch != Branch::Other) {
-        let (Some((taken, other)), Some(mut ways)) = (before[pair.old as usize].both(), now[pair.new as usize].both())
+        let (Some((taken, other)), Some(mut ways)) =
+            (before[pair.old as usize].both(), now[pair.new as usize].both())
         else {
             continue;
         };
@@ -217,17 +222,13 @@ fn of_branches(old: &Function, new: &Function, blocks: &[BlockPair], evidence: &
         }
         let count = |edge: usize| old.edges[edge].count.map_or(0.0, |count| count.value() as f64);
         let (a, b) = (count(taken), count(other));
-        if a + b == 0.0 || f64::from(confidence(pair.found)) < tune("LEAST", 50.0) {
+        if a + b == 0.0 || confidence(pair) < LEAST_SURE {
             continue;
         }
-        let s = tune("SMOOTH", 1.0);
-        evidence.odds[ways.0] = Some((a + s) / (a + b + 2.0 * s));
-        evidence.odds[ways.1] = Some((b + s) / (a + b + 2.0 * s));
+        // By the rule of succession: what never happened may.
+        evidence.odds[ways.0] = Some((a + 1.0) / (a + b + 2.0));
+        evidence.odds[ways.1] = Some((b + 1.0) / (a + b + 2.0));
     }
-}
-
-pub(super) fn tune(name: &str, default: f64) -> f64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
 }
 
 /// The other way out of a branch.

@@ -111,7 +111,9 @@ impl Graph {
                 from: number(edge.from),
                 to: number(edge.to),
                 count: sure(seen),
-                likelihood: evidence.odds[i].unwrap_or_else(|| likely.get(i).copied().unwrap_or(1.0).powf(super::evidence::tune("DAMP", DAMPED))) as f32,
+                likelihood: evidence.odds[i]
+                    .unwrap_or_else(|| likely.get(i).copied().unwrap_or(1.0).powf(DAMPED))
+                    as f32,
             })
             .collect();
         estimate(&nodes, &arcs)
@@ -127,8 +129,9 @@ fn believed(seen: Option<Seen>) -> Option<Seen> {
 /// than not, and cost more then. Measured on the development corpus (`relive-benchmarks carry`).
 const DAMPED: f64 = 0.5;
 
-/// Evidence that is less sure than this is no better than what its surroundings let expect.
-const BELIEVED: Confidence = Confidence::new(50);
+/// Evidence that is less sure than this is no better than what its surroundings let expect. Measured on the development
+/// corpus (`relive-benchmarks carry`): below 80 wrong matches cost branches, above 90 right ones are missing.
+const BELIEVED: Confidence = Confidence::new(85);
 
 /// The price of leaving the evidence grows steeply with how sure it is: ten unsure counts should not move a sure one.
 fn arc(from: u32, to: u32, seen: Option<Seen>, expected: u64) -> Arc {
@@ -136,7 +139,7 @@ fn arc(from: u32, to: u32, seen: Option<Seen>, expected: u64) -> Arc {
         return Arc { from, to, evidence: expected, more: 1, less: 1 };
     };
     let sure = u32::from(seen.confidence.percent());
-    let price = (sure * sure * sure / 4000).max(2);
+    let price = (sure.pow(4) / 400_000).max(2);
     // What never ran is seldom wrong, and worth more to be right: coverage depends on it.
     let more = if seen.count == 0 { 2 * price } else { price };
     Arc { from, to, evidence: seen.count, more, less: price }
