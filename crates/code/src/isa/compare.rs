@@ -133,6 +133,9 @@ mod tests {
         assert_eq!(insn(&[0x76, 0]).question(), Some((Question::Below, true)), "jbe");
         assert_eq!(insn(&[0x0f, 0x88, 0, 0, 0, 0]).question(), Some((Question::Negative, true)), "js");
         assert_eq!(insn(&[0x7b, 0]).question(), Some((Question::Odd, false)), "jnp");
+        assert_eq!(insn(&[0x74, 0]).condition(), Some(4), "je");
+        assert_eq!(insn(&[0x0f, 0x85, 0, 0, 0, 0]).condition(), Some(5), "jne");
+        assert_eq!(insn(&[0xe3, 0]).condition(), None);
         assert_eq!(insn(&[0xeb, 0]).question(), None);
         assert_eq!(insn(&[0xe3, 0]).question(), None, "jrcxz asks no flag");
     }

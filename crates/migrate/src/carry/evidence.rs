@@ -357,3 +357,67 @@ impl<'f> Edges<'f> {
         Some((Count { raw: u64::try_from(share).unwrap_or(u64::MAX), ..into_count.plus(out) }, 50))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_profile::model::{Block, TextId};
+
+    /// A branch of which `taken` and `other` lead to the second and the third block.
+    fn branching(taken: Option<u64>, other: Option<u64>) -> Function {
+        let mut function = Function::new(TextId::default(), 0x1000, 12, State::Measured);
+        let block = |address, count: Option<u64>| Block {
+            address,
+            size: 4,
+            insns: 1,
+            line: None,
+            is_entry: false,
+            is_landing_pad: false,
+            counter: None,
+            count: count.map(Count::measured),
+        };
+        let all = taken.zip(other).map(|(taken, other)| taken + other);
+        function.blocks = vec![block(0x1000, all), block(0x1004, taken), block(0x1008, other)];
+        let edge = |to, kind, count: Option<u64>| Edge {
+            from: Node::block(0),
+            to: Node::block(to),
+            kind,
+            counter: None,
+            count: count.map(Count::measured),
+        };
+        function.edges = vec![edge(1, EdgeKind::Taken, taken), edge(2, EdgeKind::FallThrough, other)];
+        function
+    }
+
+    fn pair(block: u32, branch: Branch) -> BlockPair {
+        BlockPair { old: block, new: block, found: Found::Content(Level::One), branch, fit: 100 }
+    }
+
+    #[test]
+    fn a_branch_keeps_its_odds_wherever_it_leads() {
+        let (old, new) = (branching(Some(98), Some(0)), branching(None, None));
+        let odds = |branch| of_function(&old, &new, &[pair(0, branch)], &[]).odds;
+        assert_eq!(odds(Branch::Same), [Some(0.99), Some(0.01)]);
+        assert_eq!(odds(Branch::Turned), [Some(0.01), Some(0.99)]);
+        assert_eq!(odds(Branch::Other), [None, None]);
+    }
+
+    /// Two partners behind a branch that was turned round, but not its ways: they cannot both be partners.
+    #[test]
+    fn ways_that_should_have_changed_places_tell_nothing() {
+        let (old, new) = (branching(Some(90), Some(10)), branching(None, None));
+        let edges = |branch| of_function(&old, &new, &[pair(0, branch), pair(1, Branch::Other)], &[]).edges;
+        assert_eq!(edges(Branch::Same)[0].map(|seen| seen.count), Some(90));
+        assert_eq!(edges(Branch::Turned)[0], None);
+    }
+
+    #[test]
+    fn what_fits_is_surer() {
+        let sure = |fit, level| {
+            confidence(&BlockPair { found: Found::Content(level), fit, ..pair(0, Branch::Other) })
+        };
+        assert_eq!((sure(100, Level::One), sure(0, Level::One)), (99, 50));
+        assert!(sure(50, Level::Similar) > sure(50, Level::LastThree));
+        assert!((0..100).all(|fit| sure(fit, Level::Similar) <= sure(fit + 1, Level::Similar)));
+    }
+}

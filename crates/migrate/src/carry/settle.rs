@@ -144,3 +144,45 @@ fn arc(from: u32, to: u32, seen: Option<Seen>, expected: u64) -> Arc {
     let more = if seen.count == 0 { 2 * price } else { price };
     Arc { from, to, evidence: seen.count, more, less: price }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_profile::model::{Block, Edge, EdgeKind, Level, State, TextId};
+
+    /// More enters a new loop than its exit was ever reached: one of the two is wrong, and the loop need not make up
+    /// for it by going round.
+    #[test]
+    fn a_contradiction_around_a_new_loop_is_no_reason_for_rounds() {
+        let mut function = Function::new(TextId::default(), 0x1000, 16, State::Measured);
+        let block = |address| Block {
+            address,
+            size: 4,
+            insns: 1,
+            line: None,
+            is_entry: false,
+            is_landing_pad: false,
+            counter: None,
+            count: None,
+        };
+        function.blocks = (0..4).map(|i| block(0x1000 + 4 * i)).collect();
+        let (out, b) = (Node::OUTSIDE, Node::block);
+        function.edges = [
+            (out, b(0), EdgeKind::Enter),
+            (b(0), b(1), EdgeKind::FallThrough),
+            (b(1), b(2), EdgeKind::FallThrough),
+            (b(2), b(1), EdgeKind::Taken),
+            (b(2), b(3), EdgeKind::FallThrough),
+            (b(3), out, EdgeKind::Return),
+        ]
+        .map(|(from, to, kind)| Edge { from, to, kind, counter: None, count: None })
+        .to_vec();
+        let mut evidence = Evidence::nothing(&function);
+        let sure =
+            |count| Seen { count, origin: Origin::Matched(Level::One), confidence: Confidence::new(99) };
+        (evidence.blocks[0], evidence.blocks[3]) = (Some(sure(1000)), Some(sure(10)));
+        let counts = settle(&function, &evidence, &[1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+        let rounds = counts.blocks[1].value();
+        assert!((10..=4000).contains(&rounds), "{rounds}");
+    }
+}
