@@ -36,7 +36,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Matched>> {
         let [kind, old, new, level] = row[..] else { bail!("relive match --tsv: not four columns: {row:?}") };
         let (level, apart) = match kind {
             "block" => (level.to_owned(), false),
-            "partial" | "inlined" | "outlined" | "moved" => (format!("({kind})"), true),
+            "partial" | "inlined" | "outlined" => (format!("({kind})"), true),
             "procedure" | "clone" | "data" => continue,
             _ => bail!("relive match --tsv: unknown kind {kind:?}"),
         };

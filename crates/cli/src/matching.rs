@@ -221,8 +221,8 @@ fn summary(old: &Module, new: &Module, matching: &Matching, out: &mut dyn Write)
 }
 
 /// How many blocks are in other procedures than before.
-fn crossings(matching: &Matching) -> [(Kind, u64); 3] {
-    [Kind::Inlined, Kind::Outlined, Kind::Moved].map(|kind| {
+fn crossings(matching: &Matching) -> [(Kind, u64); 2] {
+    [Kind::Inlined, Kind::Outlined].map(|kind| {
         let moved = matching.across.iter().flat_map(Joined::moved);
         (kind, moved.filter(|moved| moved.kind == kind).count() as u64)
     })

@@ -108,11 +108,11 @@ fn what_was_outlined_has_the_sum_of_the_counts() {
 fn nothing_crosses_borders_in_the_same_build() {
     let program = build("noinline");
     let kinds = kinds(&program, &program);
-    for kind in ["inlined", "outlined", "moved"] {
+    for kind in ["inlined", "outlined"] {
         assert!(!kinds.contains_key(kind), "{kinds:?}");
     }
     let found: Value =
         serde_json::from_str(&stdout(&["match", text(&program), text(&program), "--json"])).expect("JSON");
-    assert_eq!(found["blocks"]["across"], serde_json::json!({ "inlined": 0, "outlined": 0, "moved": 0 }));
+    assert_eq!(found["blocks"]["across"], serde_json::json!({ "inlined": 0, "outlined": 0 }));
     assert_eq!(found["procedures"]["clones"], 0);
 }

@@ -41,6 +41,8 @@ pub(crate) struct Block {
     pub(crate) references: u32,
     /// Whether the last of them is of its last instruction.
     pub(crate) last_refers: bool,
+    /// The condition of the branch it ends with, numbered as in its opcode.
+    pub(crate) condition: Option<u8>,
 }
 
 /// What an instruction refers to.
@@ -256,9 +258,9 @@ fn procedure(module: &Module, function: &Function, places: &Places) -> Procedure
         let references = around.references.len() as u32;
         let bytes = function.bytes_at(block.address, block.size.into()).unwrap_or_default();
         let start = LinkAddr(function.address);
-        let Read { hashes, insns, last_refers } =
+        let Read { hashes, insns, last_refers, condition } =
             levels::read(bytes, LinkAddr(block.address), start, own, &mut around);
-        blocks.push(Block { hashes, insns, references, last_refers });
+        blocks.push(Block { hashes, insns, references, last_refers, condition });
     }
     let mut references = around.references;
     name_imports(module, function, &blocks, &mut references);

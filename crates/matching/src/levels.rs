@@ -54,6 +54,8 @@ pub(crate) struct Read {
     pub(crate) insns: u32,
     /// Whether the last of them refers to something.
     pub(crate) last_refers: bool,
+    /// The condition of the last of them, if it is a branch.
+    pub(crate) condition: Option<u8>,
 }
 
 /// Reads a block: `bytes` lie at `at`, and it is the `own`-th of its function.
@@ -83,12 +85,13 @@ pub(crate) fn read(
         }
         last = Some(insn);
     }
+    let condition = last.as_ref().and_then(Insn::condition);
     if let Some(insn) = last {
         let one = instruction(&insn, start, own, &mut Seen::default(), &mut Silent(around));
         hashes[index(Level::LastOne)] = mix(1, one[index(Level::One)]);
         hashes[index(Level::LastThree)] = mix(3, one[index(Level::Three)]);
     }
-    Read { hashes, insns, last_refers }
+    Read { hashes, insns, last_refers, condition }
 }
 
 /// The same surroundings, without taking notes.

@@ -26,6 +26,22 @@ pub struct BlockPair {
     pub new: u32,
     /// How it was found.
     pub found: Found,
+    /// Whether both end with the same branch.
+    pub branch: Branch,
+    /// How much of what is around them are partners, in per cent.
+    pub fit: u8,
+}
+
+/// How the branches at the end of two blocks compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Branch {
+    /// They ask the same.
+    Same,
+    /// They ask the opposite, so that the ways have changed places.
+    Turned,
+    /// They ask something else, or there is none.
+    #[default]
+    Other,
 }
 
 /// A pair of procedures with their blocks.
@@ -80,7 +96,7 @@ pub fn match_builds(old: &Fingerprint<'_>, new: &Fingerprint<'_>) -> Matching {
         let (a, b) = (pair.old as usize, pair.new as usize);
         let sides = Sides { old: &old.procedures[a], new: &new.procedures[b], ids: &search.ids };
         let found = blocks::all(&sides, &old.module.functions[a], &new.module.functions[b]);
-        let blocks = found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect();
+        let blocks = sides.block_pairs(&found).collect();
         Procedures { pair, blocks, partial: found.partial }
     });
     let (across, clones) = across::run(old, new, &search.ids, &mut procedures);

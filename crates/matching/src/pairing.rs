@@ -24,6 +24,14 @@ impl<H: Copy> Pairing<H> {
         free
     }
 
+    /// Parts the new one from its partner.
+    pub(crate) fn part(&mut self, new: u32) {
+        if let Some((old, _)) = self.of_new[new as usize].take() {
+            self.of_old[old as usize] = None;
+            self.matched -= 1;
+        }
+    }
+
     /// The partner of an old one.
     pub(crate) fn of_old(&self, old: u32) -> Option<u32> {
         self.of_old[old as usize]

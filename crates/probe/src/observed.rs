@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_loop_is_filled_in() {
         // bb0 falls into bb1, which branches back to itself or falls into bb2, which returns.
-        let mut function = Function::new(TextId(0), 0x10, 0x30, State::Measured);
+        let mut function = Function::new(TextId::default(), 0x10, 0x30, State::Measured);
         let block = |address, size| Block {
             address,
             size,

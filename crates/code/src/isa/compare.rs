@@ -34,6 +34,12 @@ pub enum Against {
 }
 
 impl Insn {
+    /// The condition of a branch, numbered as in its opcode: that of the opposite one differs in the lowest bit.
+    #[must_use]
+    pub fn condition(&self) -> Option<u8> {
+        self.raw.is_jcc_short_or_near().then(|| self.raw.condition_code() as u8 - 1)
+    }
+
     /// What a conditional branch asks, and whether it is taken if the answer is yes.
     #[must_use]
     pub fn question(&self) -> Option<(Question, bool)> {
@@ -127,6 +133,9 @@ mod tests {
         assert_eq!(insn(&[0x76, 0]).question(), Some((Question::Below, true)), "jbe");
         assert_eq!(insn(&[0x0f, 0x88, 0, 0, 0, 0]).question(), Some((Question::Negative, true)), "js");
         assert_eq!(insn(&[0x7b, 0]).question(), Some((Question::Odd, false)), "jnp");
+        assert_eq!(insn(&[0x74, 0]).condition(), Some(4), "je");
+        assert_eq!(insn(&[0x0f, 0x85, 0, 0, 0, 0]).condition(), Some(5), "jne");
+        assert_eq!(insn(&[0xe3, 0]).condition(), None);
         assert_eq!(insn(&[0xeb, 0]).question(), None);
         assert_eq!(insn(&[0xe3, 0]).question(), None, "jrcxz asks no flag");
     }

@@ -44,10 +44,9 @@ impl Insn {
             ) => {
                 return Tie::ShortBranch(target);
             }
-            (_, Some(target)) if self.raw.is_jcc_short_or_near() => {
-                return Tie::Branch(self.raw.condition_code() as u8 - 1, target);
+            (_, Some(target)) => {
+                return self.condition().map_or(Tie::Fixed, |condition| Tie::Branch(condition, target));
             }
-            (_, Some(_)) => return Tie::Fixed,
             (_, None) => {}
         }
         match self.raw.memory_base() {

@@ -23,10 +23,9 @@ use crate::largest_first::largest_first;
 use crate::matching::{BlockPair, Pair, Procedures};
 use crate::pairing::Pairing;
 use crate::procedures::How;
-use plan::Host;
+use plan::{Choice, Host};
 use relive_profile::model::Level;
 use splice::Plan;
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// A pair of procedures of which at least one has others inside.
@@ -62,8 +61,6 @@ pub enum Kind {
     Inlined,
     /// It is now called where it was before.
     Outlined,
-    /// It was called by one function and is called by another.
-    Moved,
 }
 
 impl Kind {
@@ -73,7 +70,6 @@ impl Kind {
         match self {
             Self::Inlined => "inlined",
             Self::Outlined => "outlined",
-            Self::Moved => "moved",
         }
     }
 }
@@ -128,7 +124,7 @@ const LEAST_SURE: u32 = 12;
 const MOSTLY_FOUND: f64 = 0.5;
 
 /// Callees that do not belong inside are taken out again so many times.
-const MOST_ROUNDS: usize = 4;
+const MOST_ROUNDS: usize = 3;
 
 /// Looks for code that crossed borders between `procedures`: blocks of those it concerns are matched anew. Returns
 /// procedures with others inside, and new ones that are clones of old ones that have another partner.
@@ -187,10 +183,11 @@ impl Across<'_> {
 
     fn look_at(&self, pair: &Procedures) -> Option<Joined> {
         let (a, b) = (pair.pair.old, pair.pair.new);
-        let mut refused = Cow::Borrowed(&self.renamed);
+        // At first all but those, then only what was found to belong.
+        let mut choice = (Choice::AllBut(self.renamed.0.clone()), Choice::AllBut(self.renamed.1.clone()));
         let mut before: (Option<Half>, Option<Half>) = (None, None);
         for _ in 0..MOST_ROUNDS {
-            let (old, new) = self.plans(pair, &refused);
+            let (old, new) = self.plans(pair, &choice);
             if old == Plan::plain(a) && new == Plan::plain(b) {
                 return None;
             }
@@ -198,19 +195,29 @@ impl Across<'_> {
             let new = self.new.half(&self.readers.1, new, before.1.take());
             let found = self.join(&old, &new, pair);
             let there = belonging(&old.spliced, &new.spliced, &found);
-            let strangers = (old.spliced.strangers(&there.0), new.spliced.strangers(&there.1));
-            if strangers.0.is_empty() && strangers.1.is_empty() {
-                let (mut old, mut new) = (old.spliced, new.spliced);
-                old.count(self.old.print.module, &there.0);
-                new.count(self.new.print.module, &there.1);
-                return Some(Joined { old, new, blocks: block_pairs(&found), partial: found.partial });
+            let good = (old.spliced.good(&there.0), new.spliced.good(&there.1));
+            if old.spliced.is_all(&good.0) && new.spliced.is_all(&good.1) {
+                return Some(self.joined(old, new, &there, found));
             }
-            let refused = refused.to_mut();
-            refused.0.extend(strangers.0);
-            refused.1.extend(strangers.1);
+            choice = (Choice::Only(good.0), Choice::Only(good.1));
             before = (Some(old), Some(new));
         }
         None
+    }
+
+    /// What was found, with all that is inside of either where it belongs.
+    fn joined(&self, old: Half, new: Half, there: &(Vec<bool>, Vec<bool>), found: Blocks) -> Joined {
+        let sides = Sides { old: &old.procedure, new: &new.procedure, ids: self.ids };
+        let (in_old, in_new) = (&old.spliced.blocks, &new.spliced.blocks);
+        // What both have inside crossed no border here; debug information called none of these pairs right.
+        let blocks = sides
+            .block_pairs(&found)
+            .filter(|pair| in_old[pair.old as usize].0 == 0 || in_new[pair.new as usize].0 == 0)
+            .collect();
+        let (mut old, mut new) = (old.spliced, new.spliced);
+        old.count(self.old.print.module, &there.0);
+        new.count(self.new.print.module, &there.1);
+        Joined { old, new, blocks, partial: found.partial }
     }
 
     /// Two procedures and nothing else.
@@ -223,11 +230,12 @@ impl Across<'_> {
         let before = &self.old.print.module.functions[old as usize];
         let now = &self.new.print.module.functions[new as usize];
         let found = blocks::all(&sides, before, now);
-        Procedures { pair: Pair { old, new, how }, blocks: block_pairs(&found), partial: found.partial }
+        let blocks = sides.block_pairs(&found).collect();
+        Procedures { pair: Pair { old, new, how }, blocks, partial: found.partial }
     }
 
     /// What of the callees of each may be inside of the other.
-    fn plans(&self, pair: &Procedures, refused: &(HashSet<u32>, HashSet<u32>)) -> (Plan, Plan) {
+    fn plans(&self, pair: &Procedures, choice: &(Choice, Choice)) -> (Plan, Plan) {
         let (a, b) = (pair.pair.old, pair.pair.new);
         let mut to_new = vec![None; self.old.print.procedures[a as usize].blocks.len()];
         let mut to_old = vec![None; self.new.print.procedures[b as usize].blocks.len()];
@@ -247,14 +255,14 @@ impl Across<'_> {
         let mut host = Host::new(&self.new, b, |block| to_old[block as usize].is_some());
         let old = if host.is_open() {
             let answers = |block, callee| answers(&self.old, &self.new, b, &to_new, block, callee);
-            plan::plan(&self.old, a, &mut host, answers, &refused.0)
+            plan::plan(&self.old, a, &mut host, answers, &choice.0)
         } else {
             Plan::plain(a)
         };
         let mut host = Host::new(&self.old, a, |block| to_new[block as usize].is_some());
         let new = if host.is_open() {
             let answers = |block, callee| answers(&self.new, &self.old, a, &to_old, block, callee);
-            plan::plan(&self.new, b, &mut host, answers, &refused.1)
+            plan::plan(&self.new, b, &mut host, answers, &choice.1)
         } else {
             Plan::plain(b)
         };
@@ -272,10 +280,6 @@ impl Across<'_> {
         }
         blocks::further(&sides, &old.spliced.function, &new.spliced.function, pairs)
     }
-}
-
-fn block_pairs(found: &Blocks) -> Vec<BlockPair> {
-    found.pairs.pairs().map(|(old, new, found)| BlockPair { old, new, found }).collect()
 }
 
 /// Which copies belong where they are. That both have the same inside tells nothing about that.
@@ -330,14 +334,14 @@ impl Spliced {
         belongs
     }
 
-    /// Procedures of which no copy belongs where it is. One of several that does not is no reason against the others.
-    fn strangers(&self, belongs: &[bool]) -> HashSet<u32> {
-        let of = |wanted: bool| {
-            let all = self.copies.iter().zip(belongs).skip(1);
-            all.filter(move |(_, belongs)| **belongs == wanted).map(|(copy, _)| copy.procedure)
-        };
-        let good: HashSet<u32> = of(true).collect();
-        of(false).filter(|procedure| !good.contains(procedure)).collect()
+    /// Procedures of which a copy belongs where it is. Another one that does not is no reason against them.
+    fn good(&self, belongs: &[bool]) -> HashSet<u32> {
+        let good = self.copies.iter().zip(belongs).skip(1).filter(|(_, belongs)| **belongs);
+        good.map(|(copy, _)| copy.procedure).collect()
+    }
+
+    fn is_all(&self, good: &HashSet<u32>) -> bool {
+        self.copies.iter().skip(1).all(|copy| good.contains(&copy.procedure))
     }
 }
 
@@ -350,8 +354,7 @@ impl Joined {
             let kind = match (a, b) {
                 (0, 0) => return None,
                 (_, 0) => Kind::Inlined,
-                (0, _) => Kind::Outlined,
-                _ => Kind::Moved,
+                _ => Kind::Outlined,
             };
             let (a, b) = (self.old.copies[a as usize].procedure, self.new.copies[b as usize].procedure);
             Some(Moved { kind, old: (a, old), new: (b, new), found: pair.found })
@@ -369,7 +372,7 @@ impl Joined {
             .iter()
             .filter_map(|pair| {
                 let (old, new) = own(pair.old, pair.new)?;
-                Some(BlockPair { old, new, found: pair.found })
+                Some(BlockPair { old, new, ..*pair })
             })
             .collect();
         procedures.blocks.sort_unstable_by_key(|pair| pair.new);

@@ -12,14 +12,20 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Smaller blocks look like each other by chance.
 pub(super) const LEAST_INSNS: u32 = 4;
 
+/// With fewer instructions than this in blocks that both have, or less of the callee, it would be taken out again,
+const LEAST_SHARED_INSNS: u32 = 12;
+const LEAST_SHARED: f64 = 0.04;
+/// but for a small one of which so much is there.
+const MOSTLY_SHARED: f64 = 0.2;
+
 /// How deep callees of callees are followed.
 const MOST_DEPTH: usize = 4;
 
 /// How many copies one procedure may get.
-const MOST_COPIES: usize = 32;
+const MOST_COPIES: usize = 12;
 
 /// Together, callees may be so many times as large as the procedure that is thought to have them inside.
-const MOST_GROWTH: u32 = 3;
+const MOST_GROWTH: u32 = 2;
 
 /// The content of a block with nothing that inlining changes: no registers, no places.
 fn content(procedure: &Procedure, block: u32) -> Option<u64> {
@@ -58,19 +64,27 @@ impl<'a> Host<'a> {
         !self.free.is_empty()
     }
 
-    /// How many times `procedure` may be inside, by the blocks they share.
-    fn instances(&self, procedure: &Procedure) -> usize {
-        let mut own: HashMap<u64, u32> = HashMap::new();
-        for content in (0..procedure.blocks.len() as u32).filter_map(|block| content(procedure, block)) {
-            *own.entry(content).or_default() += 1;
-        }
-        let (mut there, mut all) = (0, 0);
-        for (content, own) in own {
-            if let Some(free) = self.free.get(&content) {
-                (there, all) = (there + free, all + own);
+    /// How many times `procedure` may be inside, by the blocks they share, and how many instructions these have.
+    fn instances(&self, procedure: &Procedure) -> (usize, u32) {
+        let mut own: HashMap<u64, (u32, u32)> = HashMap::new();
+        for block in 0..procedure.blocks.len() as u32 {
+            if let Some(content) = content(procedure, block) {
+                let (blocks, insns) = own.entry(content).or_default();
+                (*blocks, *insns) = (*blocks + 1, *insns + procedure.blocks[block as usize].insns);
             }
         }
-        there.checked_div(all).map_or(0, |copies| copies.max(1) as usize)
+        let (mut there, mut all, mut shared) = (0, 0, 0);
+        for (content, (blocks, insns)) in own {
+            if let Some(free) = self.free.get(&content) {
+                (there, all, shared) = (there + free, all + blocks, shared + insns);
+            }
+        }
+        let share = f64::from(shared) / f64::from(procedure.insns.max(1));
+        let enough = shared >= LEAST_SHARED_INSNS && share >= LEAST_SHARED || share >= MOSTLY_SHARED;
+        match there.checked_div(all) {
+            Some(copies) if enough => (copies.max(1) as usize, shared),
+            _ => (0, 0),
+        }
     }
 
     /// Takes a call of `procedure` away, if there is one.
@@ -91,7 +105,7 @@ pub(super) fn plan(
     root: u32,
     host: &mut Host<'_>,
     answers: impl Fn(u32, u32) -> bool,
-    refused: &HashSet<u32>,
+    choice: &Choice,
 ) -> Plan {
     let sites = &build.sites[root as usize];
     let mut open = Vec::new();
@@ -101,8 +115,23 @@ pub(super) fn plan(
         }
     }
     let room = Room { insns: MOST_GROWTH * host.procedure.insns, copies: MOST_COPIES };
-    let mut planner = Planner { build, host, refused, room, chain: vec![root] };
+    let mut planner = Planner { build, host, choice, room, chain: vec![root] };
     Plan { procedure: root, inside: planner.inside(&open) }
+}
+
+/// What may be inside.
+pub(super) enum Choice {
+    AllBut(HashSet<u32>),
+    Only(HashSet<u32>),
+}
+
+impl Choice {
+    fn has(&self, procedure: u32) -> bool {
+        match self {
+            Self::AllBut(refused) => !refused.contains(&procedure),
+            Self::Only(good) => good.contains(&procedure),
+        }
+    }
 }
 
 /// What may still be added.
@@ -115,7 +144,7 @@ struct Room {
 struct Planner<'a, 'h> {
     build: &'a Build<'a>,
     host: &'a mut Host<'h>,
-    refused: &'a HashSet<u32>,
+    choice: &'a Choice,
     room: Room,
     /// The procedures it is at, each inside of the one before.
     chain: Vec<u32>,
@@ -130,10 +159,14 @@ impl Planner<'_, '_> {
                 by_callee.entry(site.callee).or_default().push(site.call);
             }
         }
+        let instances = |callee: u32| self.host.instances(&self.build.print.procedures[callee as usize]);
+        let mut callees: Vec<_> =
+            by_callee.into_iter().map(|(callee, calls)| (instances(callee), callee, calls)).collect();
+        // There may not be room for all: those that share most come first.
+        callees.sort_by_key(|((_, shared), callee, _)| (std::cmp::Reverse(*shared), *callee));
         let mut all = Vec::new();
-        for (callee, calls) in by_callee {
+        for ((instances, _), callee, calls) in callees {
             // Where there are fewer copies than calls, calls have been merged.
-            let instances = self.host.instances(&self.build.print.procedures[callee as usize]);
             let copies = instances.clamp(1, calls.len());
             let mut inside: Vec<Inside> = Vec::new();
             for &call in &calls[..copies] {
@@ -159,7 +192,7 @@ impl Planner<'_, '_> {
         let procedure = &self.build.print.procedures[number as usize];
         if self.chain.contains(&number)
             || self.chain.len() > MOST_DEPTH
-            || self.refused.contains(&number)
+            || !self.choice.has(number)
             || self.room.copies == 0
             || procedure.insns > self.room.insns
             || procedure.blocks.is_empty()

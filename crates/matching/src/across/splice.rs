@@ -223,6 +223,8 @@ impl<'m, 'p> Pieces<'m, 'p> {
             whole.edges.push(Edge { from: start, to: end, counter: None, kind, count: None });
             made.push(number);
         }
+        let case = |&(edge, entry): &(u32, u32)| Some((numbers[edge as usize]?, entry));
+        whole.cases.extend(function.cases.iter().filter_map(case));
         for call in function.calls.iter().filter(|call| spliced(call.by).is_none()) {
             let by = match call.by {
                 CalledBy::Block(block) => Some(CalledBy::Block(place.at[block as usize])),

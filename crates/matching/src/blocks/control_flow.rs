@@ -22,7 +22,12 @@ pub(crate) fn run(sides: &Sides<'_>, pairs: &mut Pairing<Found>) -> Vec<(u32, u3
             if pairs.of_new(b).is_some() || !is_single_way(way) {
                 continue;
             }
-            let same = sides.old.out.of(old).iter().find(|(a, w)| *w == way && pairs.of_old(*a).is_none());
+            let same = sides
+                .old
+                .out
+                .of(old)
+                .iter()
+                .find(|(a, w)| sides.same_way(old, new, *w) == way && pairs.of_old(*a).is_none());
             if let Some(&(a, _)) = same
                 && ends_alike(sides, a, b)
                 && leads_to_partners(sides, pairs, a, b)
@@ -70,7 +75,9 @@ fn share(sides: &Sides<'_>, pairs: &Pairing<Found>) -> Vec<(u32, u32)> {
             if pairs.of_new(b).is_some() || shared[b as usize].is_some() || !is_single_way(way) {
                 continue;
             }
-            if let Some(&(a, _)) = sides.old.out.of(old).iter().find(|(_, w)| *w == way) {
+            if let Some(&(a, _)) =
+                sides.old.out.of(old).iter().find(|(_, w)| sides.same_way(old, new, *w) == way)
+            {
                 shared[b as usize] = Some(a);
                 work.push((a, b));
             }

@@ -7,7 +7,7 @@
 use super::Old;
 use super::evidence::{self, Evidence, Seen};
 use relive_matching::across::{Cloned, Joined};
-use relive_profile::model::{Count, Module};
+use relive_profile::model::{Confidence, Count, Module};
 
 /// What of each old function was neither inlined elsewhere nor cloned, from 0 to 1.
 pub(super) fn left(old: &Old<'_>, clones: &[f64]) -> Vec<f64> {
@@ -39,6 +39,7 @@ pub(super) fn add(new: &Module, joined: &Joined, left: f64, all: &mut [Option<Ev
     let (old, whole) = (&joined.old.function, &joined.new.function);
     let mut found = evidence::of_function(old, whole, &joined.blocks, &joined.partial);
     scale(&mut found, left);
+    doubt(joined, &mut found);
     for (copy, number) in joined.new.copies.iter().zip(0..) {
         let function = &new.functions[copy.procedure as usize];
         let mut own = Evidence::nothing(function);
@@ -52,7 +53,34 @@ pub(super) fn add(new: &Module, joined: &Joined, left: f64, all: &mut [Option<Ev
                 own.edges[edge as usize] = *seen;
             }
         }
+        for (&(of, edge), odds) in joined.new.edges.iter().zip(&found.odds) {
+            if of == number {
+                own.odds[edge as usize] = *odds;
+            }
+        }
         plus(&mut all[copy.procedure as usize], own);
+    }
+}
+
+/// A match of blocks that are in other functions than before is at most this likely right, in per cent: of what debug
+/// information can judge, it calls that share the same statement (`relive-benchmarks precision`).
+const CROSSED: Confidence = Confidence::new(90);
+
+/// What crossed a border is less sure.
+fn doubt(joined: &Joined, found: &mut Evidence) {
+    let mut crossed = vec![false; joined.new.blocks.len()];
+    for pair in &joined.blocks {
+        let (old, new) = (joined.old.blocks[pair.old as usize].0, joined.new.blocks[pair.new as usize].0);
+        crossed[pair.new as usize] = (old, new) != (0, 0);
+    }
+    let edges = joined.new.function.edges.iter().map(|edge| {
+        [edge.from, edge.to].iter().any(|node| node.as_block().is_some_and(|block| crossed[block as usize]))
+    });
+    let edges: Vec<bool> = edges.collect();
+    for (seen, crossed) in found.blocks.iter_mut().zip(crossed).chain(found.edges.iter_mut().zip(edges)) {
+        if let Some(seen) = seen.as_mut().filter(|_| crossed) {
+            seen.confidence = seen.confidence.min(CROSSED);
+        }
     }
 }
 
@@ -61,6 +89,7 @@ pub(super) fn plus(sum: &mut Option<Evidence>, more: Evidence) {
     match sum {
         None => *sum = Some(more),
         Some(sum) => {
+            evidence::fill(&mut sum.odds, &more.odds);
             let all = sum.blocks.iter_mut().zip(more.blocks).chain(sum.edges.iter_mut().zip(more.edges));
             for (a, b) in all {
                 *a = match (*a, b) {

@@ -75,6 +75,7 @@ fn scaled(function: &Function, evidence: &Evidence, entries: u64, percent: u8) -
     let mut scaled = Evidence {
         blocks: evidence.blocks.iter().map(scale).collect(),
         edges: evidence.edges.iter().map(scale).collect(),
+        odds: evidence.odds.clone(),
     };
     if let Some(seen) = &mut scaled.edges[edge] {
         seen.confidence = seen.confidence.max(Confidence::new(percent));
@@ -92,10 +93,7 @@ pub(super) fn follow_calls(module: &mut Module, mut known: Vec<bool>, likely: &L
             if known[i] || !is_open(function) || calls[i].count == 0 {
                 continue;
             }
-            let mut evidence = Evidence {
-                blocks: vec![None; function.blocks.len()],
-                edges: vec![None; function.edges.len()],
-            };
+            let mut evidence = Evidence::nothing(function);
             let entry = function.edges.iter().position(|edge| {
                 edge.kind == EdgeKind::Enter
                     && edge

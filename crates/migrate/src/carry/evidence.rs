@@ -2,29 +2,28 @@
 
 use super::{Old, across};
 use relive_matching::blocks::Found;
-use relive_matching::matching::{BlockPair, Procedures};
+use relive_matching::matching::{BlockPair, Branch, Procedures};
 use relive_profile::model::{
     Confidence, Count, Edge, EdgeKind, Function, Level, Module, Node, Origin, State,
 };
 use std::collections::HashMap;
 
-/// How likely a match is right, in per cent: of what debug information can judge in the pairs of versions of the
-/// development corpus (`relive-benchmarks precision`), about the share it calls the same statement. It varies by some
-/// points with the rules of matching; only their order and rough size matter.
-const fn confidence(found: Found) -> u8 {
-    match found {
+/// How likely a match is right, in per cent. Debug information calls those right of which nothing around them are partners
+/// in the first share of cases, and those that fit in whole in the second (`relive-benchmarks precision`, over the pairs
+/// of versions of the development corpus). In between, a little that fits tells the most.
+fn confidence(pair: &BlockPair) -> u8 {
+    let (alone, fitting) = match pair.found {
         Found::Content(level) => match level {
-            Level::Exact | Level::One => 99,
-            Level::Similar => 96,
-            Level::Two => 91,
-            Level::Three => 90,
-            Level::LastOne => 86,
-            Level::Four => 84,
-            Level::LastThree => 62,
-            Level::Five => 50,
+            Level::Exact | Level::One | Level::Two | Level::Similar => (50.0, 99.0),
+            Level::Three | Level::Four => (40.0, 99.0),
+            Level::LastOne => (75.0, 95.0),
+            Level::LastThree => (20.0, 90.0),
+            Level::Five => (15.0, 85.0),
         },
-        Found::ControlFlow => 68,
-    }
+        Found::ControlFlow => (50.0, 50.0),
+    };
+    let apart = 1.0 - f64::from(pair.fit) / 100.0;
+    (fitting + (alone - fitting) * apart * apart) as u8
 }
 
 /// A block that only shares an old one runs at most as often.
@@ -45,11 +44,17 @@ pub(super) struct Evidence {
     pub(super) blocks: Vec<Option<Seen>>,
     /// By edge.
     pub(super) edges: Vec<Option<Seen>>,
+    /// By edge, how likely it was in the branch it is of.
+    pub(super) odds: Vec<Option<f64>>,
 }
 
 impl Evidence {
     pub(super) fn nothing(function: &Function) -> Self {
-        Self { blocks: vec![None; function.blocks.len()], edges: vec![None; function.edges.len()] }
+        Self {
+            blocks: vec![None; function.blocks.len()],
+            edges: vec![None; function.edges.len()],
+            odds: vec![None; function.edges.len()],
+        }
     }
 
     pub(super) fn is_any(&self) -> bool {
@@ -73,6 +78,7 @@ pub(super) fn of(new: &Module, olds: &[&Old<'_>], older: f64) -> Vec<Evidence> {
             if let Some(more) = more {
                 mix(&mut sum.blocks, &more.blocks, weight, scale);
                 mix(&mut sum.edges, &more.edges, weight, scale);
+                fill(&mut sum.odds, &more.odds);
             }
         }
     }
@@ -92,6 +98,11 @@ fn scale(all: &[Evidence], more: &[Option<Evidence>]) -> f64 {
         }
     }
     if ours == 0 || theirs == 0 { 1.0 } else { ours as f64 / theirs as f64 }
+}
+
+/// Adds what is not there yet.
+pub(super) fn fill(odds: &mut [Option<f64>], more: &[Option<f64>]) {
+    odds.iter_mut().zip(more).for_each(|(odds, more)| *odds = odds.or(*more));
 }
 
 /// Mixes further evidence in: a weighted mean where both know something.
@@ -152,12 +163,14 @@ pub(super) fn of_function(
 ) -> Evidence {
     let mut evidence = Evidence::nothing(new);
     let mut partner: Vec<Option<(u32, u8, Origin)>> = vec![None; new.blocks.len()];
+    let mut branches = vec![Branch::Other; new.blocks.len()];
     for block in blocks {
+        branches[block.new as usize] = block.branch;
         let origin = match block.found {
             Found::Content(level) => Origin::Matched(level),
             Found::ControlFlow => Origin::ControlFlow,
         };
-        partner[block.new as usize] = Some((block.old, confidence(block.found), origin));
+        partner[block.new as usize] = Some((block.old, confidence(block), origin));
     }
     for (i, found) in partner.iter().enumerate() {
         if let Some((block, percent, origin)) = *found {
@@ -179,13 +192,79 @@ pub(super) fn of_function(
             None => None,
         };
         if let (Some((from, a, x)), Some((to, b, y))) = (end(edge.from), end(edge.to)) {
+            let asks = edge.from.as_block().map_or(Branch::Other, |block| branches[block as usize]);
             let turned = || is_turned(new, edge, &partner, &edges, from, to);
-            evidence.edges[i] = edges.find(from, to, edge.kind, turned).and_then(|(count, sure)| {
+            // Where the branch was turned round, what was taken falls through.
+            let kind = if asks == Branch::Turned { opposite(edge.kind) } else { edge.kind };
+            evidence.edges[i] = edges.find(from, to, kind, turned).and_then(|(count, sure)| {
                 seen(Some(count), (u32::from(a.min(b)) * sure / 100) as u8, x.max(y))
             });
         }
     }
+    of_branches(old, new, blocks, &mut evidence);
     evidence
+}
+
+/// A branch of a block that is less likely the same tells nothing, in per cent.
+const LEAST_SURE: u8 = 50;
+
+/// Wherever its ways lead now, a branch that asks the same is as likely to go each of them.
+fn of_branches(old: &Function, new: &Function, blocks: &[BlockPair], evidence: &mut Evidence) {
+    let (before, now) = (Ways::all(old), Ways::all(new));
+    for pair in blocks.iter().filter(|pair| pair.branch != Branch::Other) {
+        let (Some((taken, other)), Some(mut ways)) =
+            (before[pair.old as usize].both(), now[pair.new as usize].both())
+        else {
+            continue;
+        };
+        if pair.branch == Branch::Turned {
+            ways = (ways.1, ways.0);
+        }
+        let count = |edge: usize| old.edges[edge].count.map_or(0.0, |count| count.value() as f64);
+        let (a, b) = (count(taken), count(other));
+        if a + b == 0.0 || confidence(pair) < LEAST_SURE {
+            continue;
+        }
+        // By the rule of succession: what never happened may.
+        evidence.odds[ways.0] = Some((a + 1.0) / (a + b + 2.0));
+        evidence.odds[ways.1] = Some((b + 1.0) / (a + b + 2.0));
+    }
+}
+
+/// The other way out of a branch.
+const fn opposite(kind: EdgeKind) -> EdgeKind {
+    match kind {
+        EdgeKind::Taken => EdgeKind::FallThrough,
+        EdgeKind::FallThrough => EdgeKind::Taken,
+        other => other,
+    }
+}
+
+/// The two ways out of a block that ends with a branch, as edges.
+#[derive(Clone, Copy, Default)]
+struct Ways {
+    taken: Option<usize>,
+    fall_through: Option<usize>,
+}
+
+impl Ways {
+    /// Of all blocks.
+    fn all(function: &Function) -> Vec<Self> {
+        let mut all = vec![Self::default(); function.blocks.len()];
+        for (i, edge) in function.edges.iter().enumerate() {
+            let Some(ways) = edge.from.as_block().map(|block| &mut all[block as usize]) else { continue };
+            match edge.kind {
+                EdgeKind::Taken | EdgeKind::TailCall => ways.taken = Some(i),
+                EdgeKind::FallThrough => ways.fall_through = Some(i),
+                _ => {}
+            }
+        }
+        all
+    }
+
+    fn both(self) -> Option<(usize, usize)> {
+        Some((self.taken?, self.fall_through?))
+    }
 }
 
 /// Whether an edge of `new` that was of another kind in the old build is the same edge all the same. An unconditional one
@@ -276,5 +355,69 @@ impl<'f> Edges<'f> {
         let all = self.out_of_hubs.get(&into.to).copied().unwrap_or(0).max(1);
         let share = u128::from(into_count.value()) * u128::from(out.value()) / all;
         Some((Count { raw: u64::try_from(share).unwrap_or(u64::MAX), ..into_count.plus(out) }, 50))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_profile::model::{Block, TextId};
+
+    /// A branch of which `taken` and `other` lead to the second and the third block.
+    fn branching(taken: Option<u64>, other: Option<u64>) -> Function {
+        let mut function = Function::new(TextId::default(), 0x1000, 12, State::Measured);
+        let block = |address, count: Option<u64>| Block {
+            address,
+            size: 4,
+            insns: 1,
+            line: None,
+            is_entry: false,
+            is_landing_pad: false,
+            counter: None,
+            count: count.map(Count::measured),
+        };
+        let all = taken.zip(other).map(|(taken, other)| taken + other);
+        function.blocks = vec![block(0x1000, all), block(0x1004, taken), block(0x1008, other)];
+        let edge = |to, kind, count: Option<u64>| Edge {
+            from: Node::block(0),
+            to: Node::block(to),
+            kind,
+            counter: None,
+            count: count.map(Count::measured),
+        };
+        function.edges = vec![edge(1, EdgeKind::Taken, taken), edge(2, EdgeKind::FallThrough, other)];
+        function
+    }
+
+    fn pair(block: u32, branch: Branch) -> BlockPair {
+        BlockPair { old: block, new: block, found: Found::Content(Level::One), branch, fit: 100 }
+    }
+
+    #[test]
+    fn a_branch_keeps_its_odds_wherever_it_leads() {
+        let (old, new) = (branching(Some(98), Some(0)), branching(None, None));
+        let odds = |branch| of_function(&old, &new, &[pair(0, branch)], &[]).odds;
+        assert_eq!(odds(Branch::Same), [Some(0.99), Some(0.01)]);
+        assert_eq!(odds(Branch::Turned), [Some(0.01), Some(0.99)]);
+        assert_eq!(odds(Branch::Other), [None, None]);
+    }
+
+    /// Two partners behind a branch that was turned round, but not its ways: they cannot both be partners.
+    #[test]
+    fn ways_that_should_have_changed_places_tell_nothing() {
+        let (old, new) = (branching(Some(90), Some(10)), branching(None, None));
+        let edges = |branch| of_function(&old, &new, &[pair(0, branch), pair(1, Branch::Other)], &[]).edges;
+        assert_eq!(edges(Branch::Same)[0].map(|seen| seen.count), Some(90));
+        assert_eq!(edges(Branch::Turned)[0], None);
+    }
+
+    #[test]
+    fn what_fits_is_surer() {
+        let sure = |fit, level| {
+            confidence(&BlockPair { found: Found::Content(level), fit, ..pair(0, Branch::Other) })
+        };
+        assert_eq!((sure(100, Level::One), sure(0, Level::One)), (99, 50));
+        assert!(sure(50, Level::Similar) > sure(50, Level::LastThree));
+        assert!((0..100).all(|fit| sure(fit, Level::Similar) <= sure(fit + 1, Level::Similar)));
     }
 }
