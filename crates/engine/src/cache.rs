@@ -251,7 +251,7 @@ impl Cache {
         let mut code = Buffer::new(region.hot);
         let number = self.exits.len() as u32;
         let at = code.here();
-        landing(&mut code, pc);
+        landing(&mut code, pc, true);
         let exit = translate::way(&mut code, number, pc, pc);
         region.hot = put(&code).next_multiple_of(16);
         self.add_exit(exit);
@@ -341,11 +341,15 @@ fn put(code: &Buffer) -> u64 {
 
 /// Changes where a jump leads, while others may execute it.
 pub fn patch(field: u64, to: u64) {
-    let distance = near(field + 4, to);
+    overwrite(field, near(field + 4, to));
+}
+
+/// Changes four bytes of an instruction, while others may execute it.
+pub fn overwrite(field: u64, value: u32) {
     // SAFETY: the field belongs to a jump in the cache and lies within one block of memory, so that whoever
     // executes it sees the old distance or the new one.
     unsafe {
-        core::arch::asm!("mov dword ptr [{field}], {distance:e}", field = in(reg) field, distance = in(reg) distance,
+        core::arch::asm!("mov dword ptr [{field}], {value:e}", field = in(reg) field, value = in(reg) value,
             options(nostack, preserves_flags));
     }
 }

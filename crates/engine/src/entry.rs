@@ -183,6 +183,8 @@ pub unsafe extern "C" fn raise() {
 unsafe extern "C" {
     static relive_past_the_check: u8;
     static relive_left: u8;
+    static relive_far_return: u8;
+    static relive_looked_up: u8;
 }
 
 /// Where the engine itself is: its first and last address.
@@ -202,6 +204,17 @@ pub fn is_engine(at: u64) -> bool {
 /// What an address of the engine is in its file.
 pub fn in_engine(at: u64) -> u64 {
     at.wrapping_sub(OWN[0].load(Ordering::Relaxed))
+}
+
+/// Where a return goes that has its target in `rcx` and both registers spilled.
+pub fn far_return() -> u64 {
+    &raw const relive_far_return as u64
+}
+
+/// Whether an address is in [`unknown_return`]: in the engine, but on the way back to the cache.
+pub fn is_look_up(at: u64) -> bool {
+    let (start, end) = (unknown_return as *const () as u64, &raw const relive_looked_up as u64);
+    (start..end).contains(&at)
 }
 
 /// Whether it is too late for [`leave`] to notice a signal that has been put aside.
@@ -226,14 +239,19 @@ pub unsafe extern "C" fn enter_indirect() {
     )
 }
 
-/// A return whose place in the thread's table is empty, or somebody else's: looks into the table of all returns.
-/// `rcx` holds the target, both registers are spilled.
+/// A return whose place in the thread's table is empty, or somebody else's: looks into the table of all returns. The
+/// return address lies behind the stack pointer, `rcx` is spilled.
 ///
 /// # Safety
 /// Jumped to by code in the cache only.
 #[unsafe(naked)]
 pub unsafe extern "C" fn unknown_return() {
     naked_asm!(
+        "mov gs:[{rax}], rax",
+        "mov rcx, [rsp - 8]",
+        // The target is in `rcx`, both registers are spilled.
+        ".globl relive_far_return",
+        "relive_far_return:",
         "mov gs:[{rdx}], rdx",
         "lahf",
         "seto al",
@@ -269,6 +287,8 @@ pub unsafe extern "C" fn unknown_return() {
         "mov rax, gs:[{rax}]",
         "mov dword ptr gs:[{exit}], {none}",
         "jmp {indirect}",
+        ".globl relive_looked_up",
+        "relive_looked_up:",
         rax = const thread!(rax),
         rcx = const thread!(rcx),
         rdx = const thread!(rdx),
@@ -287,17 +307,3 @@ pub unsafe extern "C" fn unknown_return() {
 }
 
 const _: () = assert!(size_of::<Slot>() == 1 << 5);
-
-/// From a landing that found another target than its own: `rcx` holds the difference to `rax`.
-///
-/// # Safety
-/// Jumped to by code in the cache only.
-#[unsafe(naked)]
-pub unsafe extern "C" fn wrong_landing() {
-    naked_asm!(
-        "not rcx",
-        "lea rcx, [rcx + rax + 1]",
-        "jmp {unknown}",
-        unknown = sym unknown_return,
-    )
-}

@@ -31,6 +31,7 @@ pub mod log;
 pub mod maps;
 pub mod message;
 pub mod process;
+pub mod processor;
 pub mod region;
 pub mod returns;
 pub mod signals;

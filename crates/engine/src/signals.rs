@@ -271,6 +271,9 @@ unsafe extern "C" fn on_signal(number: i32, info: &mut SignalInfo, context: &mut
     if number == TRAP && thread.put_aside.number != 0 {
         return proceed(thread, context);
     }
+    if entry::is_look_up(context.rip) {
+        return step(thread, *info, context);
+    }
     if entry::is_engine(context.rip) || thread.inside != 0 {
         if is_fault {
             let place = entry::in_engine(context.rip);
@@ -295,6 +298,9 @@ fn put_aside(thread: &mut Thread, info: &SignalInfo, context: &mut UserContext) 
 
 /// A trap after a signal was put aside: the program's state is whole, or one step closer to that.
 fn proceed(thread: &mut Thread, context: &mut UserContext) {
+    if thread.masked == 0 && entry::is_look_up(context.rip) {
+        return;
+    }
     context.rflags &= !TRAP_FLAG;
     if thread.masked == 0 && entry::is_engine(context.rip) {
         // A step into the engine: when it is done, it will see to it.
@@ -308,6 +314,14 @@ fn proceed(thread: &mut Thread, context: &mut UserContext) {
     context.mask = thread.mask;
     let info = core::mem::replace(&mut thread.put_aside, SignalInfo::NONE);
     arrive(thread, info, context);
+}
+
+/// Goes on for one instruction, and sees then.
+fn step(thread: &mut Thread, info: SignalInfo, context: &mut UserContext) {
+    thread.put_aside = info;
+    thread.mask = context.mask;
+    context.mask = ALL_BUT_NEEDED;
+    context.rflags |= TRAP_FLAG;
 }
 
 /// The program writes to code. Whether that is what the fault was about.
@@ -328,10 +342,7 @@ fn is_change(
     cache.invalidate(start, end);
     if here.is_some_and(|(unit, _)| cache.is_from(unit, start, end)) {
         // What it is about to change may be what it does next.
-        thread.put_aside = SignalInfo::new(CHANGED);
-        thread.mask = context.mask;
-        context.mask = ALL_BUT_NEEDED;
-        context.rflags |= TRAP_FLAG;
+        step(thread, SignalInfo::new(CHANGED), context);
     }
     true
 }
@@ -376,13 +387,7 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
                     *context.register(RCX) = thread.rcx;
                 }
             }
-            _ => {
-                thread.put_aside = info;
-                thread.mask = context.mask;
-                context.mask = ALL_BUT_NEEDED;
-                context.rflags |= TRAP_FLAG;
-                return;
-            }
+            _ => return step(thread, info, context),
         }
     }
     if info.number == CHANGED {

@@ -6,6 +6,7 @@
 //! can name them without a register.
 
 use crate::maps::Maps;
+use crate::processor;
 use crate::thread::offset;
 use crate::translate::emit::Buffer;
 use crate::translate::free::Free;
@@ -79,9 +80,8 @@ pub struct Lesson<'a> {
 impl Sites {
     /// None.
     pub fn new() -> Self {
-        let leaf = core::arch::x86_64::__cpuid_count(7, 0);
         let (next, end) = reserve().map_or((0, 0), |at| (at, at + TABLES_LEN));
-        Self { known: HashMap::new(), next, end, can_rotate: leaf.ebx & 1 << 8 != 0 }
+        Self { known: HashMap::new(), next, end, can_rotate: processor::can_rotate() }
     }
 
     /// The memory of all tables.

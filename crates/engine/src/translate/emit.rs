@@ -105,9 +105,9 @@ impl Buffer {
         self.u32(offset);
     }
 
-    /// `jmp gs:[rax*8 + offset]`
+    /// `jmp gs:[rcx*8 + offset]`
     pub fn jump_through_table(&mut self, offset: u32) {
-        self.raw(&[0x65, 0xff, 0x24, 0xc5]);
+        self.raw(&[0x65, 0xff, 0x24, 0xcd]);
         self.u32(offset);
     }
 

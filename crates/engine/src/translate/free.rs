@@ -19,11 +19,13 @@ pub struct Free {
     pub flags: bool,
     /// A register that can hold a pointer to memory.
     pub register: Option<Gpr>,
+    /// All registers.
+    pub registers: RegSet,
 }
 
 impl Free {
     /// Everything may be needed.
-    pub const NOTHING: Self = Self { flags: false, register: None };
+    pub const NOTHING: Self = Self { flags: false, register: None, registers: RegSet::EMPTY };
 
     /// What code at `pc` does not need, as far as can be seen.
     pub fn at(source: &dyn Source, effects: &mut EffectsReader, mut pc: u64) -> Self {
@@ -34,9 +36,6 @@ impl Free {
             let does = effects.effects(&insn);
             read |= does.reads;
             free |= does.kills - read;
-            if free.contains(CHANGED) {
-                break;
-            }
             pc = match insn.flow() {
                 Flow::Next if !insn.is_syscall() => insn.next_addr().0,
                 Flow::Jump(to) | Flow::Call(to) => to.0,
@@ -44,6 +43,6 @@ impl Free {
             };
         }
         let usable = |r: &Gpr| *r != Gpr::RSP && *r != Gpr::R12;
-        Self { flags: free.contains(CHANGED), register: free.gprs().find(usable) }
+        Self { flags: free.contains(CHANGED), register: free.gprs().find(usable), registers: free & RegSet::GPRS }
     }
 }

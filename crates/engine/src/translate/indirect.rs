@@ -1,7 +1,7 @@
 //! Jumps, calls and returns whose target only the run tells.
 
 use super::emit::Buffer;
-use super::{IN_RCX, Progress, Spilled, Step, Writer};
+use super::{IN_RCX, Progress, STEP, Spilled, Step, Writer};
 use crate::thread::offset;
 use relive_abi::engine as abi;
 use relive_code::isa::{Flow, Gpr, Tie};
@@ -14,18 +14,22 @@ impl Writer<'_, '_> {
         let spilled = Spilled { rcx: true, ..Spilled::default() };
         match flow {
             Flow::Return => {
-                self.unit.hot.store(offset::RAX, Gpr::RAX);
-                self.mark(pc, Spilled { rax: true, ..spilled });
-                self.unit.hot.raw(&[0x59]); // pop rcx
+                self.mark(pc, spilled);
                 if let [.., 0xc2, low, high] = *step.bytes() {
+                    // Rare: the address will not be where a landing expects it.
+                    self.unit.hot.store(offset::RAX, Gpr::RAX);
+                    self.mark(pc, Spilled { rax: true, ..spilled });
+                    self.unit.hot.raw(&[0x59]); // pop rcx
+                    self.mark(STEP, Spilled::default());
                     // lea rsp, [rsp + n]
                     self.unit.hot.raw(&[0x48, 0x8d, 0xa4, 0x24, low, high, 0, 0]);
+                    self.unit.hot.jump_through(offset::FAR_RETURN);
+                } else {
+                    self.unit.hot.raw(&[0x0f, 0xb7, 0x0c, 0x24]); // movzx ecx, word [rsp]
+                    self.mark(STEP, Spilled::default());
+                    self.unit.hot.raw(&[0x48, 0x8d, 0x64, 0x24, 8]); // lea rsp, [rsp + 8]
+                    self.unit.hot.jump_through_table(offset::RETURNS);
                 }
-                self.progress = Progress::Done;
-                self.mark(IN_RCX, Spilled { rax: true, ..spilled });
-                // movzx eax, cx
-                self.unit.hot.raw(&[0x0f, 0xb7, 0xc1]);
-                self.unit.hot.jump_through_table(offset::RETURNS);
                 self.exit(abi::RETURN, step.piece, pc, 0, 0, 0, abi::NO_COUNTER);
             }
             _ => {

@@ -11,13 +11,14 @@ pub mod emit;
 pub mod free;
 mod indirect;
 
+use crate::processor;
 use crate::thread::offset;
 use alloc::vec::Vec;
 use emit::Buffer;
 use free::Free;
 use relive_abi::engine::{self as abi, Piece};
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{EffectsReader, Flow, Gpr, Insn, Tie};
+use relive_code::isa::{EffectsReader, Flow, Gpr, Insn, RegSet, Tie};
 
 /// The longest instruction.
 pub const LONGEST: usize = 15;
@@ -239,7 +240,8 @@ impl Writer<'_, '_> {
         if self.request.landing {
             self.unit.landing = Some(self.unit.hot.here());
             self.mark(STEP, Spilled::default());
-            landing(&mut self.unit.hot, self.request.pc);
+            let free = Free::at(self.request.source, self.effects, self.request.pc);
+            landing(&mut self.unit.hot, self.request.pc, !free.registers.contains(RegSet::gpr(Gpr::RCX)));
         }
         self.unit.body = self.unit.hot.here();
         self.mark(self.request.pc, Spilled::default());
@@ -500,32 +502,39 @@ fn leave(code: &mut Buffer, exit: u32) {
     code.jump_through(offset::ENTER);
 }
 
-/// Where a computed jump arrives with its target in `rcx`, `rcx` and `rax` being spilled. The place it came to was
-/// chosen by a few bits of the target only: goes on if it is indeed `pc`.
+/// Where a return arrives: the return address lies just behind the stack pointer, and `rcx` is spilled. The place was chosen
+/// by the low 16 bits of the address; goes on if those above are right too. (The highest 16 of a valid address are zero.)
 ///
 /// Nothing here changes a flag.
-pub fn landing(code: &mut Buffer, pc: u64) {
-    code.align_patch(LANDING_FIELD);
-    code.address(Gpr::RAX, pc);
-    compare(code);
+pub fn landing(code: &mut Buffer, pc: u64, needs_rcx: bool) {
+    // A load of all that was stored is faster than one of a part.
+    let load: &[u8] = if processor::can_rotate() {
+        &[0xc4, 0xe3, 0xfb, 0xf0, 0x4c, 0x24, 0xf8, 16] // rorx rcx, [rsp - 8], 16
+    } else {
+        &[0x8b, 0x4c, 0x24, 0xfa] // mov ecx, [rsp - 6]
+    };
+    code.align_patch(load.len() as u64 + 2);
+    code.raw(load);
+    code.raw(&COMPARED);
+    code.raw(&((pc >> 16) as u32).wrapping_neg().to_le_bytes());
     code.raw(&[0xe3, 8]); // jrcxz over the jump
     code.jump_through(offset::WRONG_LANDING);
-    code.load(Gpr::RCX, offset::RCX);
-    code.load(Gpr::RAX, offset::RAX);
+    if needs_rcx {
+        code.load(Gpr::RCX, offset::RCX);
+    }
 }
 
-/// Where a landing has the distance to its target, if no fill comes before it.
-const LANDING_FIELD: u64 = 3;
+/// `lea ecx, [rcx - …]`: what follows is what a landing compares with.
+const COMPARED: [u8; 2] = [0x8d, 0x89];
 
-/// Makes a landing refuse every target.
+/// Makes a landing refuse every return.
 pub fn close_landing(landing: u64) {
-    // Fill in front of it would be shorter than an instruction that loads an address.
+    // Addresses of programs are positive.
+    const NO_ADDRESS: u32 = 1 << 31;
     // SAFETY: a landing lies in the cache.
-    let fill = (0..4).find(|&n| unsafe { *((landing + n) as *const [u8; 3]) } == [0x48, 0x8d, 0x05]);
-    if let Some(fill) = fill {
-        // Nobody can want to go into the middle of this.
-        let field = landing + fill + LANDING_FIELD;
-        crate::cache::patch(field, field);
+    let before = (0..16).find(|&n| unsafe { *((landing + n) as *const [u8; 2]) } == COMPARED);
+    if let Some(before) = before {
+        crate::cache::overwrite(landing + before + COMPARED.len() as u64, NO_ADDRESS);
     }
 }
 
