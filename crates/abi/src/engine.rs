@@ -247,7 +247,7 @@ pub struct Piece {
 pub struct Exit {
     /// The piece it leaves.
     pub piece: u32,
-    /// The counter of how often it is taken; [`NO_COUNTER`] for the last, which the others tell.
+    /// The counter of how often it is taken, or, for a [`LOOP`], not; [`NO_COUNTER`] for the last, which the others tell.
     pub counter: u32,
     /// Where it leads, as far as that is known: 0 if it is computed.
     pub to: u64,
@@ -271,6 +271,9 @@ pub const RETURN: u32 = 4;
 pub const KERNEL: u32 = 5;
 /// Nowhere: an instruction that cannot be executed.
 pub const NOWHERE: u32 = 6;
+
+/// A branch, of which is counted how often it is *not* taken.
+pub const LOOP: u32 = 7;
 
 /// There is no counter.
 pub const NO_COUNTER: u32 = u32::MAX;

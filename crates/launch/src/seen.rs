@@ -149,12 +149,12 @@ impl Seen {
             pieces.push(piece);
             rest = behind;
         }
-        let mut left: Vec<(usize, u64, u64)> = Vec::new();
+        let mut left: Vec<(usize, u64, u64, bool)> = Vec::new();
         for _ in 0..head.exits {
             let (exit, behind) = read::<abi::Exit>(rest)?;
             rest = behind;
             if exit.counter != abi::NO_COUNTER {
-                left.push((exit.piece as usize, exit.to, process.count(exit.counter)));
+                left.push((exit.piece as usize, exit.to, process.count(exit.counter), exit.kind == abi::LOOP));
             }
         }
         let file = &mut self.files[mapping.file];
@@ -179,7 +179,11 @@ impl Seen {
             if piece.start < piece.end {
                 file.straight.push((place(piece.start), place(piece.end), reached));
             }
-            for &(_, to, count) in left.iter().filter(|&&(piece, _, count)| piece == i && count > 0) {
+            for &(_, to, count, is_rest) in left.iter().filter(|left| left.0 == i) {
+                let count = if is_rest { reached.saturating_sub(count) } else { count };
+                if count == 0 {
+                    continue;
+                }
                 *file.taken.entry((place(piece.end), place(to))).or_default() += count;
                 reached = reached.saturating_sub(count);
             }

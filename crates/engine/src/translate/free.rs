@@ -17,32 +17,58 @@ const CHANGED: RegSet = {
 pub struct Free {
     /// All arithmetic flags but carry.
     pub flags: bool,
-    /// A register that can hold a pointer to memory.
+    /// A register, if flags are needed: it can hold a number.
     pub register: Option<Gpr>,
-    /// All registers.
-    pub registers: RegSet,
 }
 
 impl Free {
     /// Everything may be needed.
-    pub const NOTHING: Self = Self { flags: false, register: None, registers: RegSet::EMPTY };
+    pub const NOTHING: Self = Self { flags: false, register: None };
 
-    /// What code at `pc` does not need, as far as can be seen.
-    pub fn at(source: &dyn Source, effects: &mut EffectsReader, mut pc: u64) -> Self {
-        let mut read = RegSet::EMPTY;
-        let mut free = RegSet::EMPTY;
-        for _ in 0..FAR {
-            let Some((insn, _)) = source.insn(pc) else { break };
-            let does = effects.effects(&insn);
-            read |= does.reads;
-            free |= does.kills - read;
-            pc = match insn.flow() {
-                Flow::Next if !insn.is_syscall() => insn.next_addr().0,
-                Flow::Jump(to) | Flow::Call(to) => to.0,
-                _ => break,
-            };
-        }
+    /// What code at `pc` does not need, as far as can be seen: flags, or else a register.
+    pub fn at(source: &dyn Source, effects: &mut EffectsReader, pc: u64) -> Self {
         let usable = |r: &Gpr| *r != Gpr::RSP && *r != Gpr::R12;
-        Self { flags: free.contains(CHANGED), register: free.gprs().find(usable), registers: free & RegSet::GPRS }
+        let mut free = Self::NOTHING;
+        look(source, effects, pc, |read, killed| {
+            free = Self { flags: killed.contains(CHANGED), register: killed.gprs().find(usable) };
+            free.flags || read.intersects(CHANGED.without(killed)) && free.register.is_some()
+        });
+        free
+    }
+}
+
+/// Whether code at `pc` overwrites a register before it reads it, as far as can be seen.
+pub fn overwrites(source: &dyn Source, effects: &mut EffectsReader, pc: u64, register: Gpr) -> bool {
+    let register = RegSet::gpr(register);
+    let mut overwritten = false;
+    look(source, effects, pc, |read, killed| {
+        overwritten = killed.contains(register);
+        overwritten || read.contains(register)
+    });
+    overwritten
+}
+
+/// Goes along the code, with what has been read and what has been overwritten before it was read, until somebody has
+/// seen enough.
+fn look(
+    source: &dyn Source,
+    effects: &mut EffectsReader,
+    mut pc: u64,
+    mut enough: impl FnMut(RegSet, RegSet) -> bool,
+) {
+    let (mut read, mut killed) = (RegSet::EMPTY, RegSet::EMPTY);
+    for _ in 0..FAR {
+        let Some((insn, _)) = source.insn(pc) else { return };
+        let does = effects.effects(&insn);
+        read |= does.reads - killed;
+        killed |= does.kills - read;
+        if enough(read, killed) {
+            return;
+        }
+        pc = match insn.flow() {
+            Flow::Next if !insn.is_syscall() => insn.next_addr().0,
+            Flow::Jump(to) | Flow::Call(to) => to.0,
+            _ => return,
+        };
     }
 }

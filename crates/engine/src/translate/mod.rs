@@ -18,7 +18,7 @@ use emit::Buffer;
 use free::Free;
 use relive_abi::engine::{self as abi, Piece};
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{EffectsReader, Flow, Gpr, Insn, RegSet, Tie};
+use relive_code::isa::{EffectsReader, Flow, Gpr, Insn, Tie};
 
 /// The longest instruction.
 pub const LONGEST: usize = 15;
@@ -240,8 +240,9 @@ impl Writer<'_, '_> {
         if self.request.landing {
             self.unit.landing = Some(self.unit.hot.here());
             self.mark(STEP, Spilled::default());
-            let free = Free::at(self.request.source, self.effects, self.request.pc);
-            landing(&mut self.unit.hot, self.request.pc, !free.registers.contains(RegSet::gpr(Gpr::RCX)));
+            let pc = self.request.pc;
+            let needs_rcx = !free::overwrites(self.request.source, self.effects, pc, Gpr::RCX);
+            landing(&mut self.unit.hot, pc, needs_rcx);
         }
         self.unit.body = self.unit.hot.here();
         self.mark(self.request.pc, Spilled::default());
@@ -382,7 +383,20 @@ impl Writer<'_, '_> {
         let counter = self.counter();
         let number = self.next_exit();
         let start = self.unit.cold.here();
+        // The end of a loop is mostly taken: counted is when it is not.
+        let counts_rest = to <= step.pc();
         let (field, stub) = match counter {
+            Some(counter) if counts_rest => {
+                let next = step.insn.next_addr().0;
+                let free = Free::at(self.request.source, self.effects, next);
+                self.mark_cold(to);
+                leave(&mut self.unit.cold, number);
+                let field = write(&mut self.unit.hot, start);
+                self.mark(STEP, Spilled::default());
+                count(&mut self.unit.hot, counter, free);
+                self.mark(next, Spilled::default());
+                (field, start)
+            }
             None => {
                 self.mark_cold(to);
                 leave(&mut self.unit.cold, number);
@@ -401,7 +415,8 @@ impl Writer<'_, '_> {
                 (field, stub)
             }
         };
-        self.exit(abi::JUMP, step.piece, step.pc(), to, field, stub, counter.unwrap_or(abi::NO_COUNTER));
+        let kind = if counts_rest { abi::LOOP } else { abi::JUMP };
+        self.exit(kind, step.piece, step.pc(), to, field, stub, counter.unwrap_or(abi::NO_COUNTER));
     }
 
     fn leave_at_the_end(&mut self, kind: u32, piece: u32, from: u64, to: u64) {
