@@ -206,9 +206,40 @@ impl Writer<'_> {
 
     fn single(&mut self, index: usize) -> u64 {
         let tail = self.code.here();
+        // The opposite of the smallest number is no number.
+        if processor::can_rotate() && self.targets[index].to as u32 != 1 << 31 {
+            self.compare_alone(index);
+            return tail;
+        }
         self.code.store(offset::RAX, Gpr::RAX);
         self.landing(index, None);
         tail
+    }
+
+    /// The same as [`Self::landing`] with no register but `rcx`: takes the lower half of the target away, then the upper.
+    fn compare_alone(&mut self, index: usize) {
+        const ROTATE: [u8; 6] = [0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 32]; // rorx rcx, rcx, 32
+        const ADD: [u8; 3] = [0x48, 0x8d, 0x89]; // lea rcx, [rcx + …]
+        let to = self.targets[index].to;
+        let low = to as u32 as i32;
+        // What is left is a multiple of 2³², so rotating brings it down.
+        let high = (to.wrapping_sub(low as i64 as u64) >> 32) as u32 as i32;
+        let mut take = |code: &mut Buffer, number: i32| {
+            code.raw(&ADD);
+            code.raw(&number.to_le_bytes());
+        };
+        take(self.code, low.wrapping_neg());
+        self.code.raw(&ROTATE);
+        take(self.code, high.wrapping_neg());
+        self.code.raw(&[0xe3, 0]); // jrcxz
+        let short = self.code.bytes.len();
+        take(self.code, high);
+        self.code.raw(&ROTATE);
+        take(self.code, low);
+        self.code.jump(self.site.stub);
+        self.code.bytes[short - 1] = (self.code.bytes.len() - short) as u8;
+        self.code.load(Gpr::RCX, offset::RCX);
+        self.arrive(index);
     }
 
     fn add_to(&mut self, table: &mut Table, index: usize) {
