@@ -154,7 +154,12 @@ impl Seen {
             let (exit, behind) = read::<abi::Exit>(rest)?;
             rest = behind;
             if exit.counter != abi::NO_COUNTER {
-                left.push((exit.piece as usize, exit.to, process.count(exit.counter), exit.kind == abi::LOOP));
+                left.push((
+                    exit.piece as usize,
+                    exit.to,
+                    process.count(exit.counter),
+                    exit.kind == abi::LOOP,
+                ));
             }
         }
         let file = &mut self.files[mapping.file];
