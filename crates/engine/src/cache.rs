@@ -80,9 +80,9 @@ impl Cache {
             exits: Vec::new(),
             pieces: Vec::new(),
             ways: HashMap::new(),
-            sites: Sites::new(),
-            returns: Returns::new(),
-            regions: Regions::new(),
+            sites: Sites::reserve(),
+            returns: Returns::reserve(),
+            regions: Regions::default(),
             effects: EffectsReader::new(),
             counters: 0,
             count,
@@ -180,7 +180,7 @@ impl Cache {
         write_down(log, mapping.number, counter, &unit);
         let statistics = log.statistics();
         statistics.units += 1;
-        statistics.code += u64::from(unit.hot.len() + unit.cold.len());
+        statistics.code += u64::from(unit.hot.size() + unit.cold.size());
         Some(self.add(pc, unit, first_exit, counter))
     }
 
@@ -191,8 +191,8 @@ impl Cache {
             body: unit.body,
             landing: unit.landing.unwrap_or(0),
             pieces: (self.pieces.len() as u32, unit.pieces.len() as u32),
-            hot: (unit.hot.at, unit.hot.len()),
-            cold: (unit.cold.at, unit.cold.len()),
+            hot: (unit.hot.at, unit.hot.size()),
+            cold: (unit.cold.at, unit.cold.size()),
             first_exit,
             counter: counter.unwrap_or(abi::NO_COUNTER),
             begins_with_landing: unit.landing.is_some(),
@@ -297,7 +297,7 @@ impl Cache {
             landing: unit.begins_with_landing,
         };
         let again = translate::translate(&request, &mut self.effects);
-        if (again.hot.len(), again.cold.len()) != (unit.hot.1, unit.cold.1) {
+        if (again.hot.size(), again.cold.size()) != (unit.hot.1, unit.cold.1) {
             return None;
         }
         let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);

@@ -9,22 +9,9 @@ const HEAD: u64 = size_of::<LogHead>() as u64;
 pub struct Log {
     /// Where it lies, with its head.
     at: u64,
+    /// Statistics that find no place there.
+    unread: Statistics,
 }
-
-/// The statistics of a process without a log.
-static mut NOWHERE: Statistics = Statistics {
-    units: 0,
-    code: 0,
-    links: 0,
-    entries: 0,
-    returns: 0,
-    targets: 0,
-    kernel_calls: 0,
-    signals: 0,
-    invalid: 0,
-    time: 0,
-    unused: [0; 5],
-};
 
 /// Anything that may be written down: plain words without holes.
 ///
@@ -47,13 +34,15 @@ unsafe impl Plain for abi::Interruption {}
 unsafe impl Plain for Record {}
 
 impl Log {
-    /// Nowhere yet.
-    pub const NONE: Self = Self { at: 0 };
+    /// Nowhere: what is written is lost.
+    pub fn nowhere() -> Self {
+        Self { at: 0, unread: Statistics::default() }
+    }
 
     /// A new one for this process.
     pub fn new(arena: &Arena, process: u32, pid: u32) -> Option<Self> {
         let offset = arena.take(abi::LOG, process, pid, abi::LOG_LEN)?;
-        Some(Self { at: &raw const *arena as u64 + offset })
+        Some(Self { at: &raw const *arena as u64 + offset, unread: Statistics::default() })
     }
 
     /// Where it lies in the arena.
@@ -62,19 +51,17 @@ impl Log {
     }
 
     /// How much is in it.
-    pub fn len(&self) -> u64 {
+    pub fn written(&self) -> u64 {
         // SAFETY: the log begins with its length.
         if self.at == 0 { 0 } else { unsafe { *(self.at as *const u64) } }
     }
 
     /// What happened in the process.
     pub fn statistics(&mut self) -> &mut Statistics {
-        // SAFETY: the log has a head, and belongs to this process; the engine's lock is held.
-        unsafe {
-            match (self.at as *mut LogHead).as_mut() {
-                Some(head) => &mut head.statistics,
-                None => &mut *(&raw mut NOWHERE),
-            }
+        match self.at {
+            0 => &mut self.unread,
+            // SAFETY: the log has a head, and belongs to this process; the engine's lock is held.
+            at => unsafe { &mut (*(at as *mut LogHead)).statistics },
         }
     }
 

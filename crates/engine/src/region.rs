@@ -45,16 +45,12 @@ impl Region {
 }
 
 /// All of them.
+#[derive(Default)]
 pub struct Regions {
     all: Vec<Region>,
 }
 
 impl Regions {
-    /// None.
-    pub const fn new() -> Self {
-        Self { all: Vec::new() }
-    }
-
     /// One with room that is near an address; the second says whether it is new. Without room for code nothing can
     /// go on.
     pub fn near(&mut self, pc: u64) -> (&mut Region, bool) {

@@ -28,7 +28,7 @@ pub struct Returns {
 
 impl Returns {
     /// None yet.
-    pub fn new() -> Self {
+    pub fn reserve() -> Self {
         Self { at: zone::map(SLOTS * size_of::<Slot>() as u64).unwrap_or(0) }
     }
 

@@ -79,8 +79,8 @@ pub struct Lesson<'a> {
 
 impl Sites {
     /// None.
-    pub fn new() -> Self {
-        let (next, end) = reserve().map_or((0, 0), |at| (at, at + TABLES_LEN));
+    pub fn reserve() -> Self {
+        let (next, end) = reserve_tables().map_or((0, 0), |at| (at, at + TABLES_LEN));
         Self { known: HashMap::new(), next, end, can_rotate: processor::can_rotate() }
     }
 
@@ -224,7 +224,7 @@ impl Writer<'_> {
         let low = to as u32 as i32;
         // What is left is a multiple of 2³², so rotating brings it down.
         let high = (to.wrapping_sub(low as i64 as u64) >> 32) as u32 as i32;
-        let mut take = |code: &mut Buffer, number: i32| {
+        let take = |code: &mut Buffer, number: i32| {
             code.raw(&ADD);
             code.raw(&number.to_le_bytes());
         };
@@ -273,7 +273,7 @@ impl Writer<'_> {
 }
 
 /// Room for tables in the lowest 2 GiB.
-fn reserve() -> Option<u64> {
+fn reserve_tables() -> Option<u64> {
     let step = TABLES_LEN;
     (1..28).rev().map(|n| n * step).find_map(|at| {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;

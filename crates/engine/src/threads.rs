@@ -147,11 +147,11 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Resul
 fn become_process(process: &mut Process, thread: &mut Thread) {
     process.number = process.arena.processes.fetch_add(1, Ordering::Relaxed);
     let log = Log::new(process.arena, process.number, kernel::getpid());
-    let parent = core::mem::replace(&mut process.log, log.unwrap_or(Log::NONE));
+    let parent = core::mem::replace(&mut process.log, log.unwrap_or_else(Log::nowhere));
     // Counters go on meaning what they meant in the parent.
     process
         .log
-        .write(abi::PARENT, &[&parent.offset(process.arena).to_le_bytes(), &parent.len().to_le_bytes()]);
+        .write(abi::PARENT, &[&parent.offset(process.arena).to_le_bytes(), &parent.written().to_le_bytes()]);
     thread.tid = kernel::gettid();
     thread.interrupted.forget();
     process.ended.clear();
@@ -163,8 +163,8 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
     let child = {
         let mut guard = PROCESS.take();
         let process = guard.as_mut().ok_or(EINVAL)?;
-        let gone = |t: &&'static mut Thread| !kernel::thread_exists(t.tid);
-        let child = match process.ended.iter().position(|t| gone(&t)) {
+        let gone = |t: &Thread| !kernel::thread_exists(t.tid);
+        let child = match process.ended.iter().position(|t| gone(t)) {
             Some(ended) => process.ended.swap_remove(ended),
             None => allocate(process)?,
         };

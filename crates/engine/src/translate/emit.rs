@@ -29,7 +29,7 @@ impl Buffer {
     }
 
     /// How much there is.
-    pub fn len(&self) -> u32 {
+    pub fn size(&self) -> u32 {
         self.bytes.len() as u32
     }
 

@@ -338,10 +338,10 @@ impl Writer<'_, '_> {
                 hot.raw(&bytes[..bytes.len() - 1]);
                 let short = hot.bytes.len();
                 hot.raw(&[0, 0xeb, 0]);
-                let taken = hot.len();
+                let taken = hot.size();
                 let field = hot.jump(to);
                 hot.bytes[short] = (taken - short as u32 - 1) as u8;
-                hot.bytes[short + 2] = (hot.len() - taken) as u8;
+                hot.bytes[short + 2] = (hot.size() - taken) as u8;
                 field
             }),
             Tie::Call(to) => {
