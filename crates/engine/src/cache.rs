@@ -166,7 +166,7 @@ impl Cache {
         let counter = (self.count && self.counters + 64 < MOST_COUNTERS).then_some(self.counters);
         let first_exit = self.exits.len() as u32;
         let request =
-            Request { source: maps, pc, hot: region.hot, cold: region.cold, first_exit, counter, landing };
+            Request { source: maps, pc, hot: region.hot, cold: region.cold, first_exit, counter, landing, marks: false };
         let mut unit = translate::translate(&request, &mut self.effects);
         if mapping.is_writable {
             while self.guard.watch(&unit.pieces, maps) {
@@ -295,6 +295,7 @@ impl Cache {
             first_exit: unit.first_exit,
             counter: (unit.counter != abi::NO_COUNTER).then_some(unit.counter),
             landing: unit.begins_with_landing,
+            marks: true,
         };
         let again = translate::translate(&request, &mut self.effects);
         if (again.hot.size(), again.cold.size()) != (unit.hot.1, unit.cold.1) {

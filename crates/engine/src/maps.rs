@@ -5,6 +5,7 @@ use crate::log::{self, Log};
 use crate::translate::{LONGEST, Source};
 use alloc::vec::Vec;
 use relive_abi::engine::{self as abi};
+use relive_abi::PAGE;
 use relive_abi::kernel;
 
 /// Executable memory.
@@ -156,7 +157,7 @@ impl Source for Maps {
         {
             end = next.end;
         }
-        let len = (end - pc).min(LONGEST as u64);
+        let len = (end - pc).min(PAGE);
         // SAFETY: mapped as far as known. If the program takes it away meanwhile, it would find that out itself.
         unsafe { core::slice::from_raw_parts(pc as *const u8, len as usize) }
     }

@@ -21,6 +21,8 @@ pub struct Region {
     pub hot: u64,
     /// The same for what is rarely executed.
     pub cold: u64,
+    /// Up to where either part is in memory already.
+    ready: (u64, u64),
 }
 
 impl Region {
@@ -36,6 +38,20 @@ impl Region {
 
     fn is_near(&self, pc: u64) -> bool {
         reaches(self.start, pc) && reaches(self.end(), pc)
+    }
+
+    /// Asks for memory some time before it is needed, for many pages at once.
+    fn prepare(&mut self) {
+        const AHEAD: u64 = 128 << 10;
+        const MADVISE: usize = 28;
+        const POPULATE_WRITE: usize = 23;
+        for (next, ready) in [(self.hot, &mut self.ready.0), (self.cold, &mut self.ready.1)] {
+            if next + AHEAD / 4 > *ready {
+                // SAFETY: only brings memory of this region in. Where the kernel does not know how, it does so later.
+                let _ = unsafe { kernel::call6(MADVISE, [*ready as usize, AHEAD as usize, POPULATE_WRITE, 0, 0, 0]) };
+                *ready += AHEAD;
+            }
+        }
     }
 
     /// Whether there is room for another unit.
@@ -65,6 +81,7 @@ impl Regions {
                 self.all.len() - 1
             }
         };
+        self.all[index].prepare();
         (&mut self.all[index], is_new)
     }
 
@@ -89,6 +106,6 @@ fn reserve(pc: u64) -> Option<Region> {
             unsafe { kernel::munmap(start, LEN) };
             return None;
         }
-        Some(Region { start, hot: start, cold: start + HOT })
+        Some(Region { start, hot: start, cold: start + HOT, ready: (start, start + HOT) })
     })
 }

@@ -362,7 +362,7 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
         // An instruction that fails has been executed, as far as counting goes.
         let fails = is_fault && info.number != TRAP;
         let cut = |pc: u64| match maps.insn(pc) {
-            Some((insn, _)) if fails => insn.next_addr().0,
+            Some(insn) if fails => insn.next_addr().0,
             _ => pc,
         };
         match cache.place(at, maps) {

@@ -20,7 +20,7 @@ const PATCH_BLOCK: u64 = 16;
 impl Buffer {
     /// Nothing yet.
     pub fn new(at: u64) -> Self {
-        Self { at, bytes: Vec::new() }
+        Self { at, bytes: Vec::with_capacity(512) }
     }
 
     /// The address of the next byte.

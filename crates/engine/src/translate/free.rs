@@ -1,7 +1,8 @@
 //! What the code from some place on does not need: flags and registers that it overwrites before it reads them.
 
 use super::Source;
-use relive_code::isa::{EffectsReader, Flag, Flow, Gpr, RegSet};
+use relive_code::addr::LinkAddr;
+use relive_code::isa::{Decode, EffectsReader, Flag, Flow, Gpr, RegSet};
 
 /// How far to look.
 const FAR: usize = 24;
@@ -57,8 +58,9 @@ fn look(
     mut enough: impl FnMut(RegSet, RegSet) -> bool,
 ) {
     let (mut read, mut killed) = (RegSet::EMPTY, RegSet::EMPTY);
+    let mut decode = Decode::new(source.bytes(pc), LinkAddr(pc));
     for _ in 0..FAR {
-        let Some((insn, _)) = source.insn(pc) else { return };
+        let Some(insn) = decode.next() else { return };
         let does = effects.effects(&insn);
         read |= does.reads - killed;
         killed |= does.kills - read;
@@ -66,9 +68,10 @@ fn look(
             return;
         }
         pc = match insn.flow() {
-            Flow::Next if !insn.is_syscall() => insn.next_addr().0,
+            Flow::Next if !insn.is_syscall() => continue,
             Flow::Jump(to) | Flow::Call(to) => to.0,
             _ => return,
         };
+        decode = Decode::new(source.bytes(pc), LinkAddr(pc));
     }
 }

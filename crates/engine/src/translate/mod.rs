@@ -18,22 +18,19 @@ use emit::Buffer;
 use free::Free;
 use relive_abi::engine::{self as abi, Piece};
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{EffectsReader, Flow, Gpr, Insn, Tie};
+use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Tie};
 
 /// The longest instruction.
 pub const LONGEST: usize = 15;
 
 /// Where a program's code is read.
 pub trait Source {
-    /// The bytes at an address that can be executed: as many as there are up to [`LONGEST`], none if there is no
-    /// code.
+    /// The bytes at an address that can be executed: as many as there are up to some limit, none if there is no code.
     fn bytes(&self, pc: u64) -> &[u8];
 
     /// The instruction at an address, if there is a valid one.
-    fn insn(&self, pc: u64) -> Option<(Insn, &[u8])> {
-        let bytes = self.bytes(pc);
-        let insn = Insn::decode(bytes, LinkAddr(pc))?;
-        Some((insn, &bytes[..insn.len() as usize]))
+    fn insn(&self, pc: u64) -> Option<Insn> {
+        Insn::decode(self.bytes(pc), LinkAddr(pc))
     }
 }
 
@@ -53,6 +50,8 @@ pub struct Request<'a> {
     pub counter: Option<u32>,
     /// Whether it begins with a landing.
     pub landing: bool,
+    /// Whether somebody wants to know what place in the cache is what place in the program.
+    pub marks: bool,
 }
 
 /// How a unit is left.
@@ -173,12 +172,31 @@ struct Way {
 }
 
 fn follow(source: &dyn Source, start: u64) -> Way {
-    let mut way = Way { steps: Vec::new(), pieces: alloc::vec![Piece { start, end: start }], next: start };
+    let mut pieces = Vec::with_capacity(MOST_BRANCHES);
+    pieces.push(Piece { start, end: start });
+    let mut way = Way { steps: Vec::with_capacity(MOST_INSNS / 3), pieces, next: start };
     let mut branches = 0;
+    let mut bytes = source.bytes(start);
+    let mut decode = Decode::new(bytes, LinkAddr(start));
+    let mut first = start;
     while way.steps.len() < MOST_INSNS {
-        let Some((insn, bytes)) = source.insn(way.next) else { break };
-        let mut copy = [0; LONGEST];
-        copy[..bytes.len()].copy_from_slice(bytes);
+        let mut found = decode.next();
+        if found.is_none() && way.next != first {
+            // Perhaps only what was looked at is at its end.
+            (bytes, first) = (source.bytes(way.next), way.next);
+            decode = Decode::new(bytes, LinkAddr(first));
+            found = decode.next();
+        }
+        let Some(insn) = found else { break };
+        let here = &bytes[(insn.addr().0 - first) as usize..];
+        let copy = match here.first_chunk() {
+            Some(all) => *all,
+            None => {
+                let mut copy = [0; LONGEST];
+                copy[..here.len()].copy_from_slice(here);
+                copy
+            }
+        };
         let piece = way.pieces.len() as u32 - 1;
         way.steps.push(Step { insn, bytes: copy, piece });
         way.next = insn.next_addr().0;
@@ -195,6 +213,8 @@ fn follow(source: &dyn Source, start: u64) -> Way {
             {
                 way.next = to.0;
                 way.pieces.push(Piece { start: to.0, end: to.0 });
+                (bytes, first) = (source.bytes(to.0), to.0);
+                decode = Decode::new(bytes, to);
             }
             _ => break,
         }
@@ -213,7 +233,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
             cold: Buffer::new(request.cold),
             body: 0,
             landing: None,
-            exits: Vec::new(),
+            exits: Vec::with_capacity(MOST_BRANCHES + 2),
             pieces: Vec::new(),
             counters: 0,
             marks: Vec::new(),
@@ -297,12 +317,18 @@ impl Writer<'_, '_> {
     }
 
     fn mark(&mut self, pc: u64, spilled: Spilled) {
+        if !self.request.marks {
+            return;
+        }
         let (at, piece, progress) = (self.unit.hot.here(), self.piece, self.progress);
         self.unit.marks.push(Mark { at, pc, spilled, piece, progress });
     }
 
     /// A place out of the way, at which the unit is over.
     fn mark_cold(&mut self, pc: u64) {
+        if !self.request.marks {
+            return;
+        }
         let (at, piece) = (self.unit.cold.here(), self.piece);
         self.unit.marks.push(Mark { at, pc, spilled: Spilled::default(), piece, progress: Progress::Done });
     }
