@@ -44,9 +44,29 @@ fn answer(mailbox: &Mailbox, arena: &Arena, image: &Image) {
     let followed = follow(tid, mailbox, arena, image);
     // Whatever happened: nobody waits in this mailbox any more.
     reply(FREE);
-    if let Err(error) = followed {
+    if let Err(error) = followed
+        && !let_go(tid)
+    {
         eprintln!("relive: process {tid} is not followed: {error}");
     }
+}
+
+/// Has nothing to do with a process any more that could not be followed. Whether it has ended: then its parent cannot
+/// learn of that before this.
+fn let_go(tid: pid_t) -> bool {
+    for _ in 0..2000 {
+        let mut status = 0;
+        // SAFETY: the kernel writes one number.
+        let result = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+        if result < 0 || result == tid && !libc::WIFSTOPPED(status) {
+            return true;
+        }
+        if request(libc::PTRACE_DETACH, tid, 0).is_ok() {
+            return false;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    false
 }
 
 /// Asks to be told when a thread executes a program.
