@@ -1,4 +1,5 @@
-//! Every executable of this machine, rewritten: does it still answer `--version` and `--help` as before?
+//! Every executable of this machine, rewritten or under the engine (`--run`): does it still answer `--version` and
+//! `--help` as before?
 //!
 //! The programs are strangers: each run is an unprivileged user's (when we are root), without network where that can be
 //! had, in a scratch folder, with a time limit. relive fills old code with traps, so that any escape shows.
@@ -38,6 +39,9 @@ pub(crate) struct Options {
     /// Programs at a time
     #[arg(long, default_value_t = 2)]
     parallel: usize,
+    /// Do not rewrite the programs, but run them as they are by `relive run`
+    #[arg(long)]
+    run: bool,
     /// One line per file goes here
     #[arg(long, default_value = "target/behave.tsv")]
     output: PathBuf,
@@ -94,7 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     });
     ensure!(!files.is_empty(), "no program there");
     eprintln!("{} programs", files.len());
-    let sandbox = Sandbox::new(&options.relive, Duration::from_secs(options.limit))?;
+    let sandbox = Sandbox::new(&options.relive, Duration::from_secs(options.limit), options.run)?;
     let all = behave_all(&files, &sandbox, options)?;
     write_tsv(&all, &options.output)?;
     Ok(print(&all))
@@ -129,7 +133,7 @@ fn behave_all(files: &[PathBuf], sandbox: &Sandbox, options: &Options) -> Result
 fn behave(file: &Path, sandbox: &Sandbox, limit: Duration) -> Result<Behaved> {
     let behaved = |outcome, detail: String| Ok(Behaved { file: file.to_owned(), outcome, detail });
     let room = sandbox.room(file)?;
-    match room.rewrite(limit)? {
+    match room.prepare(limit)? {
         Answer { status: Some(0), .. } => {}
         Answer { status: Some(2), stderr, .. } => {
             return behaved(Outcome::Refused, refusal(&String::from_utf8_lossy(&stderr), file));
@@ -168,7 +172,7 @@ fn compare(room: &sandbox::Room, question: &str) -> Result<(Outcome, String)> {
         return Ok((Outcome::Same, String::new()));
     }
     let mut candidates = vec![(expected, Program::AsItIs)];
-    if !room.takes_the_place() {
+    if room.is_elsewhere() {
         candidates.push((ask(&Program::Moved)?, Program::Moved));
     }
     let mut stable = true;

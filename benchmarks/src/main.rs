@@ -61,6 +61,8 @@ enum Command {
     MatchSpeed(match_speed::Options),
     /// Processor time of programs that count, against the same without, and against peers
     Overhead(overhead::Options),
+    /// What running under the engine costs, with and without counting
+    Engine(overhead::engine::Options),
     /// Runs a program and notes its processor time: what `overhead` puts before programs
     #[command(hide = true)]
     TimeChild(overhead::TimeOptions),
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Command::Exact(options) => exact::run(&options),
         Command::MatchSpeed(options) => match_speed::run(&options),
         Command::Overhead(options) => overhead::run(&options),
+        Command::Engine(options) => overhead::engine::run(&options),
         Command::TimeChild(options) => {
             return overhead::time_child(&options).map_or_else(
                 |error| {

@@ -3,6 +3,7 @@
 //! All variants of a program run in turn, N times; the best run of each counts. Each is compared to the build it was
 //! made from: gcc's counters to gcc -O2, clang's to clang -O2, BOLT's to the build with relocations that it needs.
 
+pub(crate) mod engine;
 mod subjects;
 mod timed;
 mod variant;

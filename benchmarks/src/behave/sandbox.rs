@@ -18,6 +18,8 @@ pub(crate) struct Sandbox {
     offline: bool,
     /// `mount --bind` in a mount namespace of its own works here.
     mounts: bool,
+    /// Programs run under the engine instead of being rewritten.
+    engine: bool,
 }
 
 /// Which of the files to run.
@@ -71,7 +73,7 @@ impl Answer {
 }
 
 impl Sandbox {
-    pub(crate) fn new(relive: &Path, limit: Duration) -> Result<Self> {
+    pub(crate) fn new(relive: &Path, limit: Duration, engine: bool) -> Result<Self> {
         let scratch = tempfile::tempdir()?;
         let relive = lend(relive, scratch.path())?;
         let works = |arguments: &[&str]| {
@@ -79,7 +81,7 @@ impl Sandbox {
         };
         let offline = works(&["--net", "true"]);
         let mounts = works(&["--mount", "mount", "--bind", "/usr/bin/true", "/usr/bin/true"]);
-        Ok(Self { scratch, relive, limit, offline, mounts })
+        Ok(Self { scratch, relive, limit, offline, mounts, engine })
     }
 
     /// A folder for one program.
@@ -104,9 +106,14 @@ pub(crate) struct Room<'s> {
 }
 
 impl Room<'_> {
-    pub(crate) fn rewrite(&self, limit: Duration) -> Result<Answer> {
+    /// Makes what is to be run instead of the program; under the engine, that is nothing.
+    pub(crate) fn prepare(&self, limit: Duration) -> Result<Answer> {
         let mut command = unprivileged(&self.sandbox.relive)?;
-        command.args(["instrument", "--trap"]).arg(&self.file).arg("-o").arg(&self.counted);
+        if self.sandbox.engine {
+            command.arg("--version");
+        } else {
+            command.args(["instrument", "--trap"]).arg(&self.file).arg("-o").arg(&self.counted);
+        }
         self.answer(&mut command, limit)
     }
 
@@ -138,9 +145,9 @@ impl Room<'_> {
         self.folder.path().join("profile.rprof")
     }
 
-    /// The rewritten file can stand where the program does.
-    pub(crate) fn takes_the_place(&self) -> bool {
-        self.sandbox.mounts
+    /// What is run instead of the program cannot stand where the program does.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        !self.sandbox.mounts && !self.sandbox.engine
     }
 
     /// Each run finds an empty home. `timeout` kills the children as well.
@@ -149,10 +156,11 @@ impl Room<'_> {
         std::fs::remove_dir_all(&work)?;
         std::fs::create_dir(&work)?;
         std::fs::set_permissions(&work, std::fs::Permissions::from_mode(0o777))?;
-        let in_place = matches!(program, Program::Counted) && self.sandbox.mounts;
+        let is_counted = matches!(program, Program::Counted);
+        let in_place = is_counted && self.sandbox.mounts && !self.sandbox.engine;
         let file = match program {
             Program::AsItIs => self.file.clone(),
-            Program::Counted if in_place => self.file.clone(),
+            Program::Counted if in_place || self.sandbox.engine => self.file.clone(),
             Program::Counted => self.counted.clone(),
             Program::Moved => self.moved()?,
         };
@@ -172,6 +180,15 @@ impl Room<'_> {
         words.push(inner.get_program().to_owned());
         words.extend(inner.get_args().map(OsString::from));
         words.extend(["-k", "1", &limit.as_secs().to_string()].map(OsString::from));
+        if is_counted && self.sandbox.engine {
+            words.extend([
+                self.sandbox.relive.clone().into(),
+                "run".into(),
+                "-o".into(),
+                self.profile().into(),
+            ]);
+            words.push("--".into());
+        }
         words.extend([file.into_os_string(), question.into()]);
         let mut command = Command::new(&words[0]);
         command

@@ -40,6 +40,11 @@ pub(crate) struct Timed {
 
 /// Runs a variant without an old profile. Every kind of counter writes below `scratch`.
 pub(crate) fn run(subject: &Subject, binary: &Path, scratch: &Path) -> Result<Timed> {
+    run_under("", subject, binary, scratch)
+}
+
+/// The same with a command before it whose own time does not count.
+pub(crate) fn run_under(prefix: &str, subject: &Subject, binary: &Path, scratch: &Path) -> Result<Timed> {
     let profiles = scratch.join("profiles");
     if profiles.exists() {
         std::fs::remove_dir_all(&profiles)?;
@@ -47,7 +52,7 @@ pub(crate) fn run(subject: &Subject, binary: &Path, scratch: &Path) -> Result<Ti
     std::fs::create_dir(&profiles)?;
     let times = profiles.join("times");
     let own = std::env::current_exe()?;
-    let runner = format!("{} time-child {}", own.display(), times.display());
+    let runner = format!("{prefix} {} time-child {}", own.display(), times.display());
     let mut command = subject.command(binary, &runner, scratch);
     command
         .env("RELIVE_PROFILE", profiles.join("relive.rprof"))

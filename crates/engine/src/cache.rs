@@ -165,8 +165,16 @@ impl Cache {
         // Nearly full: the last units are not counted.
         let counter = (self.count && self.counters + 64 < MOST_COUNTERS).then_some(self.counters);
         let first_exit = self.exits.len() as u32;
-        let request =
-            Request { source: maps, pc, hot: region.hot, cold: region.cold, first_exit, counter, landing, marks: false };
+        let request = Request {
+            source: maps,
+            pc,
+            hot: region.hot,
+            cold: region.cold,
+            first_exit,
+            counter,
+            landing,
+            marks: false,
+        };
         let mut unit = translate::translate(&request, &mut self.effects);
         if mapping.is_writable {
             while self.guard.watch(&unit.pieces, maps) {

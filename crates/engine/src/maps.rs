@@ -4,8 +4,8 @@ use crate::guard::Guard;
 use crate::log::{self, Log};
 use crate::translate::{LONGEST, Source};
 use alloc::vec::Vec;
-use relive_abi::engine::{self as abi};
 use relive_abi::PAGE;
+use relive_abi::engine::{self as abi};
 use relive_abi::kernel;
 
 /// Executable memory.

@@ -48,7 +48,9 @@ impl Region {
         for (next, ready) in [(self.hot, &mut self.ready.0), (self.cold, &mut self.ready.1)] {
             if next + AHEAD / 4 > *ready {
                 // SAFETY: only brings memory of this region in. Where the kernel does not know how, it does so later.
-                let _ = unsafe { kernel::call6(MADVISE, [*ready as usize, AHEAD as usize, POPULATE_WRITE, 0, 0, 0]) };
+                let _ = unsafe {
+                    kernel::call6(MADVISE, [*ready as usize, AHEAD as usize, POPULATE_WRITE, 0, 0, 0])
+                };
                 *ready += AHEAD;
             }
         }

@@ -13,7 +13,12 @@ use std::os::unix::fs::FileExt;
 pub(crate) struct Stopped {
     pid: pid_t,
     memory: File,
+    /// What it blocks itself: everything is blocked meanwhile, so that no signal comes in between.
+    mask: u64,
 }
+
+const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
+const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
 
 /// Between the engine's image and the end of its first stack.
 const STACK_LEN: u64 = 64 << 10;
@@ -21,11 +26,14 @@ const STACK_LEN: u64 = 64 << 10;
 impl Stopped {
     /// Takes a process that has just executed a program: its first stop is still inside that system call.
     pub(crate) fn after_execution(pid: pid_t) -> Result<Self, Error> {
+        let mut mask = 0u64;
+        about_mask(PTRACE_GETSIGMASK, pid, &mut mask)?;
+        about_mask(PTRACE_SETSIGMASK, pid, &mut u64::MAX.clone())?;
         request(libc::PTRACE_SYSCALL, pid, 0)?;
         wait(pid)?;
         let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"));
         let memory = memory.map_err(|error| Error::Kernel { what: "the program's memory", error })?;
-        Ok(Self { pid, memory })
+        Ok(Self { pid, memory, mask })
     }
 
     fn registers(&self) -> Result<user_regs_struct, Error> {
@@ -117,8 +125,16 @@ impl Stopped {
         registers.rsp = boot_at;
         registers.orig_rax = u64::MAX;
         self.set_registers(&registers)?;
+        about_mask(PTRACE_SETSIGMASK, self.pid, &mut self.mask.clone())?;
         request(libc::PTRACE_DETACH, self.pid, 0)
     }
+}
+
+/// Gets or sets what a traced process blocks.
+fn about_mask(what: libc::c_uint, pid: pid_t, mask: &mut u64) -> Result<(), Error> {
+    // SAFETY: the set has eight bytes.
+    let result = unsafe { libc::ptrace(what, pid, size_of::<u64>(), &raw mut *mask) };
+    if result < 0 { Err(Error::last("the program's blocked signals")) } else { Ok(()) }
 }
 
 /// One request about a traced process.
