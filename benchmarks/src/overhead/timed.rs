@@ -53,7 +53,8 @@ pub(crate) fn run_under(prefix: &str, subject: &Subject, binary: &Path, scratch:
     let times = profiles.join("times");
     let own = std::env::current_exe()?;
     let runner = format!("{prefix} {} time-child {}", own.display(), times.display());
-    let mut command = subject.command(binary, &runner, scratch);
+    let runner = runner.trim_start();
+    let mut command = subject.command(binary, runner, scratch);
     command
         .env("RELIVE_PROFILE", profiles.join("relive.rprof"))
         .env("GCOV_PREFIX", &profiles)
