@@ -9,7 +9,7 @@ use libc::pid_t;
 use relive_abi::engine::{COUNT, TIME};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// How to run a command.
 pub struct Options {
@@ -39,6 +39,7 @@ pub fn run(options: Options) -> Result<(Ended, Arena), Error> {
     let arena = Arena::new(flag(options.count, COUNT) | flag(options.time, TIME))?;
     let image = Image::new();
     let Child { pid, hold, error } = start(&options.command)?;
+    leave_signals_to(pid);
     follow::seize(pid)?;
     drop(hold);
     match wait(pid) {
@@ -56,6 +57,34 @@ pub fn run(options: Options) -> Result<(Ended, Arena), Error> {
         ended
     })?;
     Ok((ended, arena))
+}
+
+/// The command, for [`pass_on`].
+static COMMAND: AtomicI32 = AtomicI32::new(0);
+
+/// From now on it is the command that decides what becomes of a signal, as there is a profile to be written after its end: a
+/// terminal tells it anyway, and what only this process is told is passed on.
+fn leave_signals_to(pid: pid_t) {
+    COMMAND.store(pid, Ordering::Relaxed);
+    for (signal, action) in [
+        (libc::SIGINT, libc::SIG_IGN),
+        (libc::SIGQUIT, libc::SIG_IGN),
+        (libc::SIGTERM, pass_on as *const () as libc::sighandler_t),
+        (libc::SIGHUP, pass_on as *const () as libc::sighandler_t),
+    ] {
+        // SAFETY: the handler does nothing but call the kernel.
+        unsafe {
+            // Who was started with a signal ignored leaves it at that.
+            if libc::signal(signal, action) == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
+    }
+}
+
+extern "C" fn pass_on(signal: i32) {
+    // SAFETY: no memory is concerned.
+    unsafe { libc::kill(COMMAND.load(Ordering::Relaxed), signal) };
 }
 
 /// A process that is about to execute a command.

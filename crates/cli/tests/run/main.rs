@@ -155,6 +155,22 @@ fn system_programs() {
     }
 }
 
+/// A signal for the tool is one for the command: the tool has a profile to write.
+#[test]
+fn told_to_end() {
+    for (script, code, says) in [
+        ("kill -INT $PPID; sleep 0.1; echo alive", 0, "alive"),
+        ("trap 'echo told; exit 7' TERM; kill -TERM $PPID; sleep 5 & wait", 7, "told"),
+    ] {
+        let lab = Lab::new();
+        let mut command = relive();
+        command.current_dir(lab.folder()).args(["run", "-o", "told.rprof", "--", "/bin/sh", "-c", script]);
+        let ran = lab.finish(command);
+        assert_eq!((ran.status.code(), ran.stdout.trim()), (Some(code), says), "{script}: {}", ran.stderr);
+        assert!(Profile(lab.path("told.rprof")).exists(), "{script}");
+    }
+}
+
 #[test]
 fn what_cannot_be_run() {
     let lab = Lab::new();
