@@ -23,9 +23,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = args::Cli::parse();
-    if let args::Command::Run(args) = args.command {
-        return run::run(&args);
-    }
     let result = match args.command {
         args::Command::Inspect(args) => inspect::run(&args),
         args::Command::Instrument(args) => instrument::run(&args),
@@ -36,7 +33,8 @@ fn main() -> ExitCode {
         args::Command::Dump(args) => dump::run(&args),
         args::Command::Report(args) => report::run(&args),
         args::Command::Evaluate(args) => evaluate::run(&args),
-        args::Command::Run(_) => Ok(()),
+        // Ends as the command ends.
+        args::Command::Run(args) => return run::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

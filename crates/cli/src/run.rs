@@ -2,7 +2,7 @@
 
 use crate::build::{self, Reading};
 use crate::output::{grouped, write_to};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use relive_abi::engine::Statistics;
 use relive_image::loader::{Loaded, Options as LoadOptions};
@@ -57,6 +57,11 @@ pub(crate) struct Args {
 
 /// Runs what was asked for; ends as it ended.
 pub(crate) fn run(args: &Args) -> ExitCode {
+    let output = output(args);
+    if let Err(error) = check_place(args, &output) {
+        eprintln!("relive: {error:#}");
+        return ExitCode::from(125);
+    }
     let options = Options { command: args.command.clone(), count: !args.no_count, time: args.engine_stats };
     let (ended, arena) = match relive_launch::run(options) {
         Ok(done) => done,
@@ -73,7 +78,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         show_statistics(&arena);
     }
     if !args.no_count
-        && let Err(error) = save(args, &Seen::new(&arena))
+        && let Err(error) = save(args, &output, &Seen::new(&arena))
     {
         eprintln!("relive: {error:#}");
         return ExitCode::from(125);
@@ -100,12 +105,32 @@ fn show_statistics(arena: &Arena) {
     eprintln!("time in engine  {:>15}   microseconds", sum(|s| s.time / 1000));
 }
 
-fn save(args: &Args, seen: &Seen) -> Result<()> {
-    let output = args.output.clone().unwrap_or_else(|| {
+/// Where the profile goes.
+fn output(args: &Args) -> PathBuf {
+    args.output.clone().unwrap_or_else(|| {
         let mut name = Path::new(&args.command[0]).file_name().unwrap_or_default().to_owned();
         name.push(".rprof");
         name.into()
-    });
+    })
+}
+
+/// Better before the command has run than after.
+fn check_place(args: &Args, output: &Path) -> Result<()> {
+    let folder = match output.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    if !args.no_count && !folder.is_dir() {
+        bail!(
+            "cannot write {}: there is no folder {}; name another place with -o",
+            output.display(),
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+fn save(args: &Args, output: &Path, seen: &Seen) -> Result<()> {
     let files: Vec<Option<Known>> = seen.files.iter().map(|file| Known::new(&file.origin)).collect();
     let mut modules = Vec::new();
     for (i, seen_file) in seen.files.iter().enumerate() {
@@ -118,7 +143,7 @@ fn save(args: &Args, seen: &Seen) -> Result<()> {
         modules.push(module(path, i, seen_file, &files)?);
     }
     let profile = Profile { modules };
-    write_to(Some(&output), |out| Ok(out.write_all(&file::write(&profile))?))
+    write_to(Some(output), |out| Ok(out.write_all(&file::write(&profile))?))
 }
 
 /// What other modules need to know of a file.

@@ -1,6 +1,6 @@
 //! What the kernel puts on the stack for a signal handler, and takes back when it returns.
 
-use crate::thread::{Context, register};
+use crate::thread::register;
 
 /// A signal stack, as `sigaltstack` has it.
 #[repr(C)]
@@ -86,15 +86,6 @@ impl UserContext {
             register::RDI => &mut self.rdi,
             _ => &mut self.r8_to_r15[number - 8],
         }
-    }
-
-    /// Takes over registers, flags and program counter.
-    pub fn set(&mut self, context: &Context) {
-        for (number, &value) in context.registers.iter().enumerate() {
-            *self.register(number) = value;
-        }
-        self.rflags = context.rflags;
-        self.rip = context.pc;
     }
 }
 

@@ -5,7 +5,7 @@ use crate::process::{PROCESS, Process};
 use crate::thread::register::{R8, R9, R10, R11, RAX, RCX, RDI, RDX, RSI};
 use crate::thread::{KERNEL_CALLS, Thread};
 use crate::{signals, threads};
-use relive_abi::kernel::{self, Errno};
+use relive_abi::kernel::{self, EINVAL, ENOSYS, Errno};
 use relive_abi::page_up;
 
 #[allow(missing_docs)]
@@ -72,9 +72,6 @@ unsafe fn as_asked(thread: &Thread) -> Result<usize, Errno> {
     // SAFETY: as above.
     unsafe { kernel::call6(thread.context.registers[RAX] as usize, arguments(thread)) }
 }
-
-const EINVAL: Errno = Errno(22);
-const ENOSYS: Errno = Errno(38);
 
 /// Does what the program asks of the kernel.
 pub fn handle(thread: &mut Thread) {

@@ -23,7 +23,7 @@ use crate::translate::{STEP, Source as _, Spilled};
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_abi::PAGE;
-use relive_abi::kernel::{self, Errno};
+use relive_abi::kernel::{self, EINVAL, ENOMEM, Errno};
 
 /// How many signals there are, with the one that does not exist.
 const SIGNALS: usize = 65;
@@ -126,7 +126,6 @@ fn install(number: i32, flags: u64) {
 
 /// `rt_sigaction`.
 pub fn action(thread: &mut Thread, [number, new, old, size, ..]: [usize; 6]) -> Result<usize, Errno> {
-    const EINVAL: Errno = Errno(22);
     if number == 0 || number >= SIGNALS || size != 8 {
         return Err(EINVAL);
     }
@@ -184,7 +183,7 @@ pub fn mask(thread: &mut Thread, [how, new, old, size, ..]: [usize; 6]) -> Resul
         thread.hidden = all & NEEDED;
         if thread.masked != 0 {
             thread.mask = all & !NEEDED;
-            set_mask(ALL_BUT_NEEDED);
+            kernel::restore_signals(ALL_BUT_NEEDED);
         }
     }
     if old != 0 {
@@ -197,7 +196,6 @@ pub fn mask(thread: &mut Thread, [how, new, old, size, ..]: [usize; 6]) -> Resul
 /// `sigaltstack`: the kernel keeps the engine's.
 pub fn alternate_stack(thread: &mut Thread, [new, old, ..]: [usize; 6]) -> Result<usize, Errno> {
     const EPERM: Errno = Errno(1);
-    const ENOMEM: Errno = Errno(12);
     const SMALLEST: u64 = 2048;
     let pointer = thread.context.registers[crate::thread::register::RSP];
     let mut before = thread.signal_stack;
@@ -232,17 +230,6 @@ pub fn use_own_stack(thread: &Thread) {
     let stack = thread.engine_stack;
     // SAFETY: the stack is this thread's alone.
     let _ = unsafe { kernel::call6(SIGALTSTACK, [(&raw const stack).expose_provenance(), 0, 0, 0, 0, 0]) };
-}
-
-/// Blocks everything, and says what was blocked.
-pub fn block_all() -> u64 {
-    kernel::block_signals()
-}
-
-/// Sets what is blocked.
-pub fn set_mask(mask: u64) {
-    // SAFETY: only reads the set.
-    let _ = unsafe { kernel::call6(RT_SIGPROCMASK, [2, (&raw const mask).expose_provenance(), 0, 8, 0, 0]) };
 }
 
 #[unsafe(naked)]
@@ -495,7 +482,7 @@ fn reset(number: i32) {
 
 /// `rt_sigreturn`: back to what was interrupted, as the program's frame says it is.
 pub fn return_from_handler(thread: &mut Thread) -> ! {
-    block_all();
+    kernel::block_signals();
     let at = thread.context.registers[crate::thread::register::RSP];
     // SAFETY: the program says that it is there.
     let mut context = unsafe { *(at as *const UserContext) };

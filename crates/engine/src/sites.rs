@@ -84,11 +84,6 @@ impl Sites {
         Self { known: HashMap::new(), next, end, can_rotate: processor::can_rotate() }
     }
 
-    /// The memory of all tables.
-    pub fn memory(&self) -> (u64, u64) {
-        (self.next, self.end)
-    }
-
     /// The way to a target from where it has been recognised, counting it; `None` if the site has not learnt it.
     pub fn way(&self, exit: u32, to: u64) -> Option<u64> {
         self.known.get(&exit)?.targets.iter().find(|t| t.to == to).map(|t| t.counted)

@@ -13,13 +13,11 @@ use core::arch::naked_asm;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use relive_abi::engine::{self as abi, Arena};
-use relive_abi::kernel::{self, Errno};
+use relive_abi::kernel::{self, EINVAL, ENOMEM, Errno};
 
 const STACK_LEN: u64 = 256 << 10;
 /// Of the engine's signal handler, with room for the largest state a processor may have.
 const SIGNAL_STACK_LEN: u64 = 64 << 10;
-const ENOMEM: Errno = Errno(12);
-const EINVAL: Errno = Errno(22);
 
 /// Memory for a thread: its stack in the engine, then its own words, then counters in the arena.
 pub fn allocate(process: &Process) -> Result<&'static mut Thread, Errno> {
@@ -125,20 +123,20 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Resul
     // Held over the call, so that the copy is in order.
     let mut guard = PROCESS.take();
     let process = guard.as_mut().ok_or(EINVAL)?;
-    let mask = signals::block_all();
+    let mask = kernel::block_signals();
     // SAFETY: the child returns here too, on a copy of this stack.
     let child = unsafe { kernel::call6(number as usize, call) };
     if child == Ok(0) {
         // What has been put aside is the parent's.
         thread.put_aside = SignalInfo::NONE;
-        signals::set_mask(if thread.masked != 0 { thread.mask } else { mask });
+        kernel::restore_signals(if thread.masked != 0 { thread.mask } else { mask });
         thread.masked = 0;
         if stack != 0 {
             thread.context.registers[RSP] = stack;
         }
         become_process(process, thread);
     } else {
-        signals::set_mask(mask);
+        kernel::restore_signals(mask);
     }
     child
 }
@@ -191,11 +189,11 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         };
         child
     };
-    let mask = signals::block_all();
+    let mask = kernel::block_signals();
     child.mask = if thread.masked != 0 { thread.mask } else { mask };
     // SAFETY: the child has memory of its own for all that the engine needs.
     let result = unsafe { clone(number, &call, child.this) };
-    signals::set_mask(mask);
+    kernel::restore_signals(mask);
     if (-4095..0).contains(&result) {
         if let Some(process) = PROCESS.take().as_mut() {
             process.ended.push(child);
@@ -209,7 +207,7 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
 unsafe extern "C" fn begun(thread: &mut Thread) {
     thread.tid = kernel::gettid();
     signals::use_own_stack(thread);
-    signals::set_mask(thread.mask);
+    kernel::restore_signals(thread.mask);
 }
 
 /// Asks for a child that shares this memory. Returns in the parent only; the child goes to `resume` of its thread.

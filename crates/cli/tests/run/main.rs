@@ -181,4 +181,14 @@ fn what_cannot_be_run() {
         assert_eq!(ran.status.code(), Some(code), "{}", ran.stderr);
         assert!(ran.stderr.contains(program), "{}", ran.stderr);
     }
+    let mut command = relive();
+    command.current_dir(lab.folder()).args(["run", "-o", "no/such/folder.rprof", "--", "/bin/echo", "ran"]);
+    let ran = lab.finish(command);
+    assert_eq!(
+        (ran.status.code(), ran.stdout.as_str()),
+        (Some(125), ""),
+        "said before it runs: {}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("no/such"), "{}", ran.stderr);
 }

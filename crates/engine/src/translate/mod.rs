@@ -283,10 +283,6 @@ impl Writer<'_, '_> {
         match way.steps.last() {
             // No valid instruction: the processor says so too.
             None => self.nowhere(way.next, 0),
-            Some(step) if self.request.source.bytes(way.next).is_empty() && is_straight(&step.insn) => {
-                // The program runs into memory without code: let it find that out where it happens.
-                self.leave_at_the_end(abi::JUMP, step.piece, step.pc(), way.next);
-            }
             Some(step) => self.leave_at_the_end(abi::JUMP, last_piece(way), step.pc(), way.next),
         }
     }
@@ -513,10 +509,6 @@ impl Writer<'_, '_> {
 
 fn last_piece(way: &Way) -> u32 {
     way.pieces.len() as u32 - 1
-}
-
-fn is_straight(insn: &Insn) -> bool {
-    insn.flow() == Flow::Next
 }
 
 fn is_indirect(insn: &Insn) -> bool {
