@@ -12,7 +12,7 @@ use crate::returns::Returns;
 use crate::signals;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
-use crate::translate::{self, Exit, Mark, Request, Unit, landing};
+use crate::translate::{self, Call, DROP, Entrance, Exit, Mark, Request, Unit, landing};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use relive_abi::engine as abi;
@@ -24,7 +24,9 @@ pub struct Entry {
     pub pc: u64,
     /// Where it is entered.
     pub body: u64,
-    /// Where computed jumps enter it; 0 if there is no landing yet.
+    /// Where calls enter it; 0 if nowhere yet.
+    call_entrance: u64,
+    /// The same for returns.
     landing: u64,
     /// The program's code in it: the first of [`Cache::pieces`], and how many.
     pieces: (u32, u32),
@@ -34,7 +36,8 @@ pub struct Entry {
     /// What it was translated with, so that it can be done again.
     first_exit: u32,
     counter: u32,
-    begins_with_landing: bool,
+    entrance: Entrance,
+    shared_call: Option<u64>,
     is_valid: bool,
 }
 
@@ -53,6 +56,8 @@ pub struct Cache {
     pieces: Vec<abi::Piece>,
     /// Exits by where they lead.
     ways: HashMap<u64, Vec<u32>>,
+    /// By the address they come back to.
+    calls: HashMap<u64, Call>,
     sites: Sites,
     /// Where returns go.
     pub returns: Returns,
@@ -80,6 +85,7 @@ impl Cache {
             exits: Vec::new(),
             pieces: Vec::new(),
             ways: HashMap::new(),
+            calls: HashMap::new(),
             sites: Sites::reserve(),
             returns: Returns::reserve(),
             regions: Regions::default(),
@@ -100,18 +106,25 @@ impl Cache {
     /// Where to go on in the cache for a place of the program, by an exit if there is one. `None` if no code is
     /// there.
     pub fn enter(&mut self, pc: u64, by: Option<u32>, maps: &mut Maps, log: &mut Log) -> Option<u64> {
-        let unit = self.find_or_translate(pc, false, maps, log)?;
-        let body = self.units[unit as usize].body;
+        let entrance = match by {
+            Some(exit) if self.exits[exit as usize].kind == abi::CALL => Entrance::Call,
+            _ => Entrance::Jump,
+        };
+        let unit = self.find_or_translate(pc, entrance, maps, log)?;
         if let Some(exit) = by {
-            self.link(exit, body);
+            self.link(exit, unit);
         }
-        Some(body)
+        Some(self.units[unit as usize].body)
     }
 
     /// Where a return to `pc` lands.
     pub fn enter_by_return(&mut self, pc: u64, maps: &mut Maps, log: &mut Log) -> Option<Landing> {
         log.statistics().returns += 1;
-        let unit = self.find_or_translate(pc, true, maps, log)? as usize;
+        if let Some(&Call { body, landing, .. }) = self.calls.get(&pc) {
+            self.returns.put(pc, body, landing);
+            return Some(Landing { at: landing, body });
+        }
+        let unit = self.find_or_translate(pc, Entrance::Return, maps, log)? as usize;
         let (landing, body) = (self.units[unit].landing, self.units[unit].body);
         let landing = if landing == 0 { self.add_landing(pc, maps) } else { landing };
         self.units[unit].landing = landing;
@@ -153,7 +166,13 @@ impl Cache {
         })
     }
 
-    fn find_or_translate(&mut self, pc: u64, landing: bool, maps: &mut Maps, log: &mut Log) -> Option<u32> {
+    fn find_or_translate(
+        &mut self,
+        pc: u64,
+        entrance: Entrance,
+        maps: &mut Maps,
+        log: &mut Log,
+    ) -> Option<u32> {
         if let Some(&unit) = self.by_pc.get(&pc) {
             return Some(unit);
         }
@@ -165,6 +184,7 @@ impl Cache {
         // Nearly full: the last units are not counted.
         let counter = (self.count && self.counters + 64 < MOST_COUNTERS).then_some(self.counters);
         let first_exit = self.exits.len() as u32;
+        let known = &self.calls;
         let request = Request {
             source: maps,
             pc,
@@ -172,7 +192,8 @@ impl Cache {
             cold: region.cold,
             first_exit,
             counter,
-            landing,
+            entrance,
+            calls: &|back, pc| known.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
             marks: false,
         };
         let mut unit = translate::translate(&request, &mut self.effects);
@@ -189,21 +210,24 @@ impl Cache {
         let statistics = log.statistics();
         statistics.units += 1;
         statistics.code += u64::from(unit.hot.size() + unit.cold.size());
-        Some(self.add(pc, unit, first_exit, counter))
+        Some(self.add(pc, unit, entrance, first_exit, counter))
     }
 
-    fn add(&mut self, pc: u64, unit: Unit, first_exit: u32, counter: Option<u32>) -> u32 {
+    fn add(&mut self, pc: u64, unit: Unit, entrance: Entrance, first_exit: u32, counter: Option<u32>) -> u32 {
         let number = self.units.len() as u32;
+        let entered_by = |by: Entrance| if by == entrance { unit.entrance } else { 0 };
         self.units.push(Entry {
             pc,
             body: unit.body,
-            landing: unit.landing.unwrap_or(0),
+            call_entrance: entered_by(Entrance::Call),
+            landing: entered_by(Entrance::Return),
             pieces: (self.pieces.len() as u32, unit.pieces.len() as u32),
             hot: (unit.hot.at, unit.hot.size()),
             cold: (unit.cold.at, unit.cold.size()),
             first_exit,
             counter: counter.unwrap_or(abi::NO_COUNTER),
-            begins_with_landing: unit.landing.is_some(),
+            entrance,
+            shared_call: unit.shared_call,
             is_valid: true,
         });
         self.pieces.extend(unit.pieces);
@@ -211,9 +235,14 @@ impl Cache {
         for exit in unit.exits {
             self.add_exit(exit);
         }
+        if let Some(call) = unit.call {
+            self.add_exit(call.way);
+            self.returns.put(call.back, call.body, call.landing);
+            self.calls.insert(call.back, call);
+        }
         // Those that have been waiting for it.
         for exit in self.ways.get(&pc).cloned().unwrap_or_default() {
-            self.link(exit, unit.body);
+            self.link(exit, number);
         }
         number
     }
@@ -226,26 +255,44 @@ impl Cache {
         }
         self.ways.entry(exit.to).or_default().push(number);
         if let Some(&unit) = self.by_pc.get(&exit.to) {
-            self.link(number, self.units[unit as usize].body);
+            self.link(number, unit);
         }
     }
 
-    fn link(&mut self, exit: u32, body: u64) {
+    fn link(&mut self, exit: u32, unit: u32) {
         let exit = self.exits[exit as usize];
         if exit.field == 0 {
             return;
         }
-        let to = if reaches(exit.field, body) { body } else { self.bridge(exit.field, body) };
+        let is_call = exit.kind == abi::CALL;
+        let Entry { body, call_entrance, .. } = self.units[unit as usize];
+        let door = if is_call { call_entrance } else { body };
+        let to = if door != 0 && reaches(exit.field, door) {
+            door
+        } else {
+            let bridge = self.bridge(exit.field, body, is_call);
+            if is_call && door == 0 {
+                self.units[unit as usize].call_entrance = bridge;
+            }
+            bridge
+        };
         patch(exit.field, to);
         self.links += 1;
     }
 
-    /// A jump to somewhere far away.
-    fn bridge(&mut self, from: u64, to: u64) -> u64 {
+    /// A jump to somewhere, which may be far away, for jumps or calls.
+    fn bridge(&mut self, from: u64, to: u64, is_call: bool) -> u64 {
         let (region, _) = self.regions.near(from);
         let mut code = Buffer::new(region.cold);
-        code.raw(&[0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
-        code.raw(&to.to_le_bytes());
+        if is_call {
+            code.raw(&DROP);
+        }
+        if reaches(code.here(), to) {
+            code.jump(to);
+        } else {
+            code.raw(&[0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
+            code.raw(&to.to_le_bytes());
+        }
         region.cold = put(&code).next_multiple_of(8);
         code.at
     }
@@ -269,6 +316,14 @@ impl Cache {
     /// Gives up what was made from a range of the program's memory. Whether there was any.
     pub fn invalidate(&mut self, start: u64, end: u64) -> bool {
         let mut any = false;
+        self.calls.retain(|&back, call| {
+            let stays = end <= call.pc || back < start;
+            if !stays {
+                self.returns.remove(back);
+                translate::close_landing(call.landing);
+            }
+            stays
+        });
         for unit in &mut self.units {
             let pieces = &self.pieces[unit.pieces.0 as usize..][..unit.pieces.1 as usize];
             if !unit.is_valid || !pieces.iter().any(|p| p.start < end && start < p.end) {
@@ -302,7 +357,8 @@ impl Cache {
             cold: unit.cold.0,
             first_exit: unit.first_exit,
             counter: (unit.counter != abi::NO_COUNTER).then_some(unit.counter),
-            landing: unit.begins_with_landing,
+            entrance: unit.entrance,
+            calls: &|_, _| unit.shared_call,
             marks: true,
         };
         let again = translate::translate(&request, &mut self.effects);

@@ -183,7 +183,6 @@ pub unsafe extern "C" fn raise() {
 unsafe extern "C" {
     static relive_past_the_check: u8;
     static relive_left: u8;
-    static relive_far_return: u8;
     static relive_looked_up: u8;
 }
 
@@ -204,11 +203,6 @@ pub fn is_engine(at: u64) -> bool {
 /// What an address of the engine is in its file.
 pub fn in_engine(at: u64) -> u64 {
     at.wrapping_sub(OWN[0].load(Ordering::Relaxed))
-}
-
-/// Where a return goes that has its target in `rcx` and both registers spilled.
-pub fn far_return() -> u64 {
-    &raw const relive_far_return as u64
 }
 
 /// Whether an address is in [`unknown_return`]: in the engine, but on the way back to the cache.
@@ -240,7 +234,7 @@ pub unsafe extern "C" fn enter_indirect() {
 }
 
 /// A return whose place in the thread's table is empty, or somebody else's: looks into the table of all returns. The
-/// return address lies behind the stack pointer, `rcx` is spilled.
+/// target is in the thread's memory, `rcx` is spilled.
 ///
 /// # Safety
 /// Jumped to by code in the cache only.
@@ -248,10 +242,7 @@ pub unsafe extern "C" fn enter_indirect() {
 pub unsafe extern "C" fn unknown_return() {
     naked_asm!(
         "mov gs:[{rax}], rax",
-        "mov rcx, [rsp - 8]",
-        // The target is in `rcx`, both registers are spilled.
-        ".globl relive_far_return",
-        "relive_far_return:",
+        "mov rcx, gs:[{target}]",
         "mov gs:[{rdx}], rdx",
         "lahf",
         "seto al",
@@ -295,6 +286,7 @@ pub unsafe extern "C" fn unknown_return() {
         flags = const thread!(flags),
         exit = const thread!(exit),
         resume = const thread!(resume),
+        target = const thread!(target),
         returns = const thread!(returns),
         table = const thread!(all_returns),
         key = const offset_of!(Slot, key),

@@ -19,7 +19,7 @@ use crate::message::fatal;
 use crate::process::{PROCESS, Process};
 use crate::thread::Thread;
 use crate::thread::register::{RAX, RCX, RDI, RDX, RSI};
-use crate::translate::{STEP, Source as _, Spilled};
+use crate::translate::{RETURNING, Source as _, Spilled, is_call, is_place, skip_call};
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_abi::PAGE;
@@ -346,6 +346,10 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
     let Process { cache, maps, log, .. } = process;
     if cache.contains(context.rip) {
         let at = context.rip;
+        if info.number == SEGV && is_fault && is_call(at) {
+            context.rip = skip_call(at);
+            return;
+        }
         // An instruction that fails has been executed, as far as counting goes.
         let fails = is_fault && info.number != TRAP;
         let cut = |pc: u64| match maps.insn(pc) {
@@ -354,7 +358,9 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
         };
         match cache.place(at, maps) {
             // The state is the program's.
-            Some((unit, mark)) if mark.at == at && mark.spilled == Spilled::default() && mark.pc > STEP => {
+            Some((unit, mark))
+                if mark.at == at && mark.spilled == Spilled::default() && is_place(mark.pc) =>
+            {
                 if info.number == CHANGED {
                     thread.interrupted.leave((unit, &mark), mark.pc, log);
                     context.rip = process.go_on(mark.pc, None);
@@ -364,7 +370,7 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
                 context.rip = mark.pc;
             }
             // Not quite, but the instruction is the program's.
-            Some((unit, mark)) if is_fault && mark.pc > STEP => {
+            Some((unit, mark)) if is_fault && is_place(mark.pc) => {
                 thread.interrupted.push(at, 0, (unit, &mark), cut(mark.pc), log);
                 context.rip = mark.pc;
                 if mark.spilled.rax {
@@ -373,6 +379,11 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
                 if mark.spilled.rcx {
                     *context.register(RCX) = thread.rcx;
                 }
+            }
+            // The place of the return address cannot be written to.
+            Some((_, mark)) if is_fault && mark.pc == RETURNING => {
+                context.rip = thread.wrong_landing;
+                return;
             }
             _ => return step(thread, info, context),
         }

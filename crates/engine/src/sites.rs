@@ -10,9 +10,10 @@ use crate::processor;
 use crate::thread::offset;
 use crate::translate::emit::Buffer;
 use crate::translate::free::Free;
-use crate::translate::{self, Exit, compare, count};
+use crate::translate::{self, DROP, Exit, compare, count};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
+use relive_abi::engine as abi;
 use relive_abi::kernel::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE, PROT_RW};
 use relive_code::isa::{EffectsReader, Gpr};
 
@@ -199,8 +200,17 @@ impl Writer<'_> {
         at
     }
 
-    fn single(&mut self, index: usize) -> u64 {
+    /// Where the site's jump or call leads.
+    fn begin(&mut self) -> u64 {
         let tail = self.code.here();
+        if self.site.kind == abi::INDIRECT_CALL {
+            self.code.raw(&DROP);
+        }
+        tail
+    }
+
+    fn single(&mut self, index: usize) -> u64 {
+        let tail = self.begin();
         // The opposite of the smallest number is no number.
         if processor::can_rotate() && self.targets[index].to as u32 != 1 << 31 {
             self.compare_alone(index);
@@ -251,7 +261,7 @@ impl Writer<'_> {
         for index in 0..self.targets.len() {
             self.add_to(&mut table, index);
         }
-        table.tail = self.code.here();
+        table.tail = self.begin();
         self.code.store(offset::RAX, Gpr::RAX);
         match rotate {
             0 => self.code.raw(&[0x0f, 0xb6, 0xc1]), // movzx eax, cl

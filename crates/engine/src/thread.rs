@@ -70,9 +70,7 @@ pub struct Thread {
     pub enter_indirect: u64,
     /// From a landing that was not the right one.
     pub wrong_landing: u64,
-    /// A return with its target in `rcx`.
-    pub far_return: u64,
-    /// Where a computed target came from, if it missed.
+    /// Where a return leads, or a computed jump that missed.
     pub target: u64,
     /// The table of all return targets of the process: see [`crate::returns`].
     pub all_returns: u64,
@@ -119,7 +117,7 @@ pub mod offset {
     pub const ENTER: u32 = offset_of!(Thread, enter) as u32;
     pub const ENTER_INDIRECT: u32 = offset_of!(Thread, enter_indirect) as u32;
     pub const WRONG_LANDING: u32 = offset_of!(Thread, wrong_landing) as u32;
-    pub const FAR_RETURN: u32 = offset_of!(Thread, far_return) as u32;
+    pub const TARGET: u32 = offset_of!(Thread, target) as u32;
     pub const KERNEL_CALLS: u32 = offset_of!(Thread, kernel_calls) as u32;
     pub const RETURNS: u32 = offset_of!(Thread, returns) as u32;
 

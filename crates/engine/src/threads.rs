@@ -32,7 +32,6 @@ pub fn allocate(process: &Process) -> Result<&'static mut Thread, Errno> {
     thread.enter = entry::enter as *const () as u64;
     thread.enter_indirect = entry::enter_indirect as *const () as u64;
     thread.wrong_landing = entry::unknown_return as *const () as u64;
-    thread.far_return = entry::far_return();
     thread.all_returns = process.cache.returns.at;
     thread.engine_stack = SignalStack::new(at, SIGNAL_STACK_LEN);
     thread.signal_stack = SignalStack::NONE;

@@ -66,6 +66,15 @@ impl Buffer {
         field
     }
 
+    /// The same with a call. Nothing may be filled in behind it.
+    pub fn call(&mut self, to: u64) -> u64 {
+        self.align_patch(1);
+        self.raw(&[0xe8]);
+        let field = self.here();
+        self.distance(to, 0);
+        field
+    }
+
     /// The same on a condition, numbered as in opcodes.
     pub fn branch(&mut self, condition: u8, to: u64) -> u64 {
         self.align_patch(2);
@@ -105,9 +114,9 @@ impl Buffer {
         self.u32(offset);
     }
 
-    /// `jmp gs:[rcx*8 + offset]`
-    pub fn jump_through_table(&mut self, offset: u32) {
-        self.raw(&[0x65, 0xff, 0x24, 0xcd]);
+    /// `push gs:[rcx*8 + offset]`
+    pub fn push_from_table(&mut self, offset: u32) {
+        self.raw(&[0x65, 0xff, 0x34, 0xcd]);
         self.u32(offset);
     }
 

@@ -1,56 +1,36 @@
 //! Jumps, calls and returns whose target only the run tells.
 
 use super::emit::Buffer;
-use super::{IN_RCX, Progress, STEP, Spilled, Step, Writer};
+use super::{IN_RCX, Progress, Spilled, Step, Writer};
 use crate::thread::offset;
 use relive_abi::engine as abi;
 use relive_code::isa::{Flow, Gpr, Tie};
 
 impl Writer<'_, '_> {
     pub(super) fn indirect(&mut self, step: &Step) {
+        if step.insn.flow() == Flow::Return {
+            return self.give_back(step);
+        }
         let pc = step.pc();
-        let flow = step.insn.flow();
         self.unit.hot.store(offset::RCX, Gpr::RCX);
         let spilled = Spilled { rcx: true, ..Spilled::default() };
-        match flow {
-            Flow::Return => {
-                self.mark(pc, spilled);
-                if let [.., 0xc2, low, high] = *step.bytes() {
-                    // Rare: the address will not be where a landing expects it.
-                    self.unit.hot.store(offset::RAX, Gpr::RAX);
-                    self.mark(pc, Spilled { rax: true, ..spilled });
-                    self.unit.hot.raw(&[0x59]); // pop rcx
-                    self.mark(STEP, Spilled::default());
-                    // lea rsp, [rsp + n]
-                    self.unit.hot.raw(&[0x48, 0x8d, 0xa4, 0x24, low, high, 0, 0]);
-                    self.unit.hot.jump_through(offset::FAR_RETURN);
-                } else {
-                    self.unit.hot.raw(&[0x0f, 0xb7, 0x0c, 0x24]); // movzx ecx, word [rsp]
-                    self.mark(STEP, Spilled::default());
-                    self.unit.hot.raw(&[0x48, 0x8d, 0x64, 0x24, 8]); // lea rsp, [rsp + 8]
-                    self.unit.hot.jump_through_table(offset::RETURNS);
-                }
-                self.exit(abi::RETURN, step.piece, pc, 0, 0, 0, abi::NO_COUNTER);
-            }
-            _ => {
-                self.mark(pc, spilled);
-                load_target(&mut self.unit.hot, step);
-                let kind = if flow == Flow::IndirectCall {
-                    self.push_return(step.insn.next_addr().0);
-                    abi::INDIRECT_CALL
-                } else {
-                    abi::INDIRECT_JUMP
-                };
-                self.progress = Progress::Done;
-                self.mark(IN_RCX, spilled);
-                let number = self.next_exit();
-                let stub = self.unit.cold.here();
-                self.unit.cold.store_number(offset::EXIT, number);
-                self.unit.cold.jump_through(offset::ENTER_INDIRECT);
-                let field = self.unit.hot.jump(stub);
-                self.exit(kind, step.piece, pc, 0, field, stub, abi::NO_COUNTER);
-            }
+        self.mark(pc, spilled);
+        load_target(&mut self.unit.hot, step);
+        let is_call = step.insn.flow() == Flow::IndirectCall;
+        if is_call {
+            self.push_return(step.insn.next_addr().0);
         }
+        self.progress = Progress::Done;
+        self.mark(IN_RCX, spilled);
+        if is_call {
+            return self.call(step, abi::INDIRECT_CALL, 0);
+        }
+        let number = self.next_exit();
+        let stub = self.unit.cold.here();
+        self.unit.cold.store_number(offset::EXIT, number);
+        self.unit.cold.jump_through(offset::ENTER_INDIRECT);
+        let field = self.unit.hot.jump(stub);
+        self.exit(abi::INDIRECT_JUMP, step.piece, pc, 0, field, stub, abi::NO_COUNTER);
     }
 }
 

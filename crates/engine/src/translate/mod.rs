@@ -5,15 +5,16 @@
 //! in two parts: what is usually executed, and out of the way (`cold`) what is not.
 //!
 //! Return addresses on the program's stack stay those of the program, so that whoever looks at the stack sees what
-//! it always saw. Computed targets are therefore looked up; see [`landing`].
+//! it always saw. Computed targets are therefore looked up; see [`call::landing`].
 
+mod call;
 pub mod emit;
 pub mod free;
 mod indirect;
 
-use crate::processor;
 use crate::thread::offset;
 use alloc::vec::Vec;
+pub use call::{Call, DROP, close_landing, is_call, landing, skip_call};
 use emit::Buffer;
 use free::Free;
 use relive_abi::engine::{self as abi, Piece};
@@ -48,10 +49,23 @@ pub struct Request<'a> {
     pub first_exit: u32,
     /// The first free counter, if there are to be any.
     pub counter: Option<u32>,
-    /// Whether it begins with a landing.
-    pub landing: bool,
+    /// How it will be entered besides by jumps.
+    pub entrance: Entrance,
+    /// Where the call that comes back to an address is already, for that at another.
+    pub calls: &'a dyn Fn(u64, u64) -> Option<u64>,
     /// Whether somebody wants to know what place in the cache is what place in the program.
     pub marks: bool,
+}
+
+/// How a unit is entered besides by jumps, without a detour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entrance {
+    /// Not at all.
+    Jump,
+    /// By calls.
+    Call,
+    /// By returns.
+    Return,
 }
 
 /// How a unit is left.
@@ -95,6 +109,14 @@ pub const IN_RCX: u64 = 0;
 /// The same: the engine is about to change something, and a few instructions later has put it back.
 pub const STEP: u64 = 1;
 
+/// The same: the program is about to return to where the thread's `target` says.
+pub const RETURNING: u64 = 2;
+
+/// Whether a [`Mark`] is of a place in the program.
+pub fn is_place(pc: u64) -> bool {
+    pc > RETURNING
+}
+
 /// From this place on, the state of the program is that before the instruction at `pc`, but for what is spilled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
@@ -129,8 +151,12 @@ pub struct Unit {
     pub cold: Buffer,
     /// Where it is entered.
     pub body: u64,
-    /// Where computed jumps enter it, if it begins with a landing.
-    pub landing: Option<u64>,
+    /// Where calls or returns enter it, if that was asked for.
+    pub entrance: u64,
+    /// The call at its end, if it is the first unit with it.
+    pub call: Option<Call>,
+    /// If it is not: where that is.
+    pub shared_call: Option<u64>,
     /// The ways out; the last one is the end.
     pub exits: Vec<Exit>,
     /// The program's code in it.
@@ -232,7 +258,9 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
             hot: Buffer::new(request.hot),
             cold: Buffer::new(request.cold),
             body: 0,
-            landing: None,
+            entrance: 0,
+            call: None,
+            shared_call: None,
             exits: Vec::with_capacity(MOST_BRANCHES + 2),
             pieces: Vec::new(),
             counters: 0,
@@ -257,12 +285,14 @@ struct Writer<'a, 'b> {
 
 impl Writer<'_, '_> {
     fn write(&mut self, way: &Way) {
-        if self.request.landing {
-            self.unit.landing = Some(self.unit.hot.here());
-            self.mark(STEP, Spilled::default());
-            let pc = self.request.pc;
-            let needs_rcx = !free::overwrites(self.request.source, self.effects, pc, Gpr::RCX);
-            landing(&mut self.unit.hot, pc, needs_rcx);
+        self.unit.entrance = self.unit.hot.here();
+        match self.request.entrance {
+            Entrance::Jump => {}
+            Entrance::Call => {
+                self.mark(STEP, Spilled::default());
+                self.unit.hot.raw(&DROP);
+            }
+            Entrance::Return => self.landing(self.request.pc),
         }
         self.unit.body = self.unit.hot.here();
         self.mark(self.request.pc, Spilled::default());
@@ -322,11 +352,15 @@ impl Writer<'_, '_> {
 
     /// A place out of the way, at which the unit is over.
     fn mark_cold(&mut self, pc: u64) {
+        self.mark_cold_spilled(pc, Spilled::default());
+    }
+
+    fn mark_cold_spilled(&mut self, pc: u64, spilled: Spilled) {
         if !self.request.marks {
             return;
         }
         let (at, piece) = (self.unit.cold.here(), self.piece);
-        self.unit.marks.push(Mark { at, pc, spilled: Spilled::default(), piece, progress: Progress::Done });
+        self.unit.marks.push(Mark { at, pc, spilled, piece, progress: Progress::Done });
     }
 
     fn count_here(&mut self, counter: u32, free: Free, pc: u64) {
@@ -367,10 +401,16 @@ impl Writer<'_, '_> {
                 field
             }),
             Tie::Call(to) => {
-                self.push_return(step.insn.next_addr().0);
+                let next = step.insn.next_addr();
+                self.push_return(next.0);
                 self.progress = Progress::Done;
                 self.mark(to.0, Spilled::default());
-                self.leave_at_the_end(abi::CALL, step.piece, pc, to.0);
+                if to == next {
+                    // Only to learn where it is: nobody returns from there.
+                    self.leave_at_the_end(abi::CALL, step.piece, pc, to.0);
+                } else {
+                    self.call(step, abi::CALL, to.0);
+                }
                 return true;
             }
             _ => match step.insn.flow() {
@@ -461,23 +501,6 @@ impl Writer<'_, '_> {
         self.unit.exits.push(Exit { kind, to, from, field, stub, piece, counter });
     }
 
-    /// Puts the address a call comes back to on the program's stack.
-    fn push_return(&mut self, to: u64) {
-        let (hot, cold) = (&mut self.unit.hot, &mut self.unit.cold);
-        if let Ok(short) = i32::try_from(to as i64) {
-            hot.raw(&[0x68]);
-            hot.raw(&short.to_le_bytes());
-        } else {
-            // Aligned, for programs that ask the processor to check that.
-            let fill = cold.here().next_multiple_of(8) - cold.here();
-            cold.raw(&[0xcc; 8][..fill as usize]);
-            let constant = cold.here();
-            cold.raw(&to.to_le_bytes());
-            hot.raw(&[0xff, 0x35]);
-            hot.distance(constant, 0);
-        }
-    }
-
     /// A call of the kernel: at once if the engine has nothing to do with it. The kernel overwrites `rcx`.
     fn kernel(&mut self, step: &Step) {
         let number = self.next_exit();
@@ -533,42 +556,6 @@ pub fn count(code: &mut Buffer, counter: u32, free: Free) {
 fn leave(code: &mut Buffer, exit: u32) {
     code.store_number(offset::EXIT, exit);
     code.jump_through(offset::ENTER);
-}
-
-/// Where a return arrives: the return address lies just behind the stack pointer, and `rcx` is spilled. The place was chosen
-/// by the low 16 bits of the address; goes on if those above are right too. (The highest 16 of a valid address are zero.)
-///
-/// Nothing here changes a flag.
-pub fn landing(code: &mut Buffer, pc: u64, needs_rcx: bool) {
-    // A load of all that was stored is faster than one of a part.
-    let load: &[u8] = if processor::can_rotate() {
-        &[0xc4, 0xe3, 0xfb, 0xf0, 0x4c, 0x24, 0xf8, 16] // rorx rcx, [rsp - 8], 16
-    } else {
-        &[0x8b, 0x4c, 0x24, 0xfa] // mov ecx, [rsp - 6]
-    };
-    code.align_patch(load.len() as u64 + 2);
-    code.raw(load);
-    code.raw(&COMPARED);
-    code.raw(&((pc >> 16) as u32).wrapping_neg().to_le_bytes());
-    code.raw(&[0xe3, 8]); // jrcxz over the jump
-    code.jump_through(offset::WRONG_LANDING);
-    if needs_rcx {
-        code.load(Gpr::RCX, offset::RCX);
-    }
-}
-
-/// `lea ecx, [rcx - …]`: what follows is what a landing compares with.
-const COMPARED: [u8; 2] = [0x8d, 0x89];
-
-/// Makes a landing refuse every return.
-pub fn close_landing(landing: u64) {
-    // Addresses of programs are positive.
-    const NO_ADDRESS: u32 = 1 << 31;
-    // SAFETY: a landing lies in the cache.
-    let before = (0..16).find(|&n| unsafe { *((landing + n) as *const [u8; 2]) } == COMPARED);
-    if let Some(before) = before {
-        crate::cache::overwrite(landing + before + COMPARED.len() as u64, NO_ADDRESS);
-    }
 }
 
 /// A way to a place that is not known yet, as an exit of its own.

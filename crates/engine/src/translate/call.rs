@@ -1,0 +1,186 @@
+//! Calls and the ways back from them.
+//!
+//! The processor foresees where a return leads if it has seen a `call` before. So there is one, though the address
+//! it puts on the stack is that in the cache, which nobody is meant to see: the first thing that happens where it
+//! leads is that [`DROP`] takes it away. The return puts the address in the cache on the stack again. It finds it in
+//! a table, by the low 16 bits of the program's return address; behind the call, a landing compares the rest.
+
+use super::emit::{self, Buffer};
+use super::{Exit, IN_RCX, RETURNING, STEP, Spilled, Step, Writer, free, leave};
+use crate::processor;
+use crate::thread::offset;
+use relive_abi::engine as abi;
+use relive_code::isa::Gpr;
+
+/// `lea rsp, [rsp + 8]`
+pub const DROP: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 8];
+
+/// A call in the cache. For others that end with the same call of the program there is no second one: a return is
+/// foreseen only if the table has the landing behind the `call` that was executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The program's call.
+    pub pc: u64,
+    /// The address it comes back to.
+    pub back: u64,
+    /// The `call` in the cache: the program's return address is on the stack already.
+    pub at: u64,
+    /// Behind it.
+    pub landing: u64,
+    /// Behind that: the place that [`Self::way`] leads away from.
+    pub body: u64,
+    /// The way on in the program.
+    pub way: Exit,
+}
+
+impl Writer<'_, '_> {
+    /// The end of a unit with a call, after the return address has been put on the stack: to `to`, or computed.
+    pub(super) fn call(&mut self, step: &Step, kind: u32, to: u64) {
+        let (pc, back) = (step.pc(), step.insn.next_addr().0);
+        let here = self.unit.hot.here();
+        if let Some(at) = (self.request.calls)(back, pc).filter(|&at| emit::reaches(here, at)) {
+            self.unit.hot.jump(at);
+            self.unit.shared_call = Some(at);
+            self.exit(kind, step.piece, pc, to, 0, 0, abi::NO_COUNTER);
+            return;
+        }
+        let number = self.next_exit();
+        let unknown = self.unit.cold.here();
+        self.mark_cold(STEP);
+        self.unit.cold.raw(&DROP);
+        let stub = if kind == abi::CALL {
+            self.mark_cold(to);
+            leave(&mut self.unit.cold, number);
+            unknown
+        } else {
+            self.mark_cold_spilled(IN_RCX, Spilled { rcx: true, ..Spilled::default() });
+            // Others know the target better, and have dropped the address already.
+            let dropped = self.unit.cold.here();
+            self.unit.cold.store_number(offset::EXIT, number);
+            self.unit.cold.jump_through(offset::ENTER_INDIRECT);
+            dropped
+        };
+        let field = self.unit.hot.call(unknown);
+        self.exit(kind, step.piece, pc, to, field, stub, abi::NO_COUNTER);
+
+        let landing = self.unit.hot.here();
+        self.landing(back);
+        self.mark(back, Spilled::default());
+        let number = self.next_exit();
+        let stub = self.unit.cold.here();
+        self.mark_cold(back);
+        leave(&mut self.unit.cold, number);
+        let body = self.unit.hot.here();
+        let field = self.unit.hot.jump(stub);
+        let way = Exit {
+            kind: abi::JUMP,
+            to: back,
+            from: pc,
+            field,
+            stub,
+            piece: step.piece,
+            counter: abi::NO_COUNTER,
+        };
+        self.unit.call = Some(Call { pc, back, at: landing - CALL_LEN, landing, body, way });
+    }
+
+    /// Where a return to `pc` arrives; what follows is the code of that place.
+    pub(super) fn landing(&mut self, pc: u64) {
+        self.mark(STEP, Spilled::default());
+        let needs_rcx = !free::overwrites(self.request.source, self.effects, pc, Gpr::RCX);
+        landing(&mut self.unit.hot, pc, needs_rcx);
+    }
+
+    /// A return.
+    pub(super) fn give_back(&mut self, step: &Step) {
+        let pc = step.pc();
+        let spilled = Spilled { rcx: true, ..Spilled::default() };
+        self.unit.hot.store(offset::RCX, Gpr::RCX);
+        self.mark(pc, spilled);
+        self.unit.hot.raw(&[0x59]); // pop rcx
+        self.mark(STEP, Spilled::default());
+        self.unit.hot.store(offset::TARGET, Gpr::RCX);
+        if let [.., 0xc2, low, high] = *step.bytes() {
+            // lea rsp, [rsp + n]
+            self.unit.hot.raw(&[0x48, 0x8d, 0xa4, 0x24, low, high, 0, 0]);
+        }
+        self.unit.hot.raw(&[0x0f, 0xb7, 0xc9]); // movzx ecx, cx
+        self.mark(RETURNING, Spilled::default());
+        self.unit.hot.push_from_table(offset::RETURNS);
+        self.mark(STEP, Spilled::default());
+        self.unit.hot.raw(&[0xc3]);
+        self.exit(abi::RETURN, step.piece, pc, 0, 0, 0, abi::NO_COUNTER);
+    }
+
+    /// Puts the address a call comes back to on the program's stack.
+    pub(super) fn push_return(&mut self, to: u64) {
+        let (hot, cold) = (&mut self.unit.hot, &mut self.unit.cold);
+        if let Ok(short) = i32::try_from(to as i64) {
+            hot.raw(&[0x68]);
+            hot.raw(&short.to_le_bytes());
+        } else {
+            // Aligned, for programs that ask the processor to check that.
+            let fill = cold.here().next_multiple_of(8) - cold.here();
+            cold.raw(&[0xcc; 8][..fill as usize]);
+            let constant = cold.here();
+            cold.raw(&to.to_le_bytes());
+            hot.raw(&[0xff, 0x35]);
+            hot.distance(constant, 0);
+        }
+    }
+}
+
+/// Where a return arrives: its target is in the thread's memory, and `rcx` is spilled. The place was chosen by the low
+/// 16 bits of the address; goes on if those above are right too. (The highest 16 of a valid address are zero.)
+///
+/// Nothing here changes a flag.
+pub fn landing(code: &mut Buffer, pc: u64, needs_rcx: bool) {
+    // A load of all that was stored is faster than one of a part.
+    let (load, rotate): (&[u8], &[u8]) = if processor::can_rotate() {
+        (&[0x65, 0xc4, 0xe3, 0xfb, 0xf0, 0x0c, 0x25], &[16]) // rorx rcx, gs:[target], 16
+    } else {
+        (&[0x65, 0x8b, 0x0c, 0x25], &[]) // mov ecx, gs:[target + 2]
+    };
+    let from = if rotate.is_empty() { offset::TARGET + 2 } else { offset::TARGET };
+    code.align_patch((load.len() + 4 + rotate.len() + COMPARED.len()) as u64);
+    code.raw(load);
+    code.raw(&from.to_le_bytes());
+    code.raw(rotate);
+    code.raw(&COMPARED);
+    code.raw(&((pc >> 16) as u32).wrapping_neg().to_le_bytes());
+    code.raw(&[0xe3, 8]); // jrcxz over the jump
+    code.jump_through(offset::WRONG_LANDING);
+    if needs_rcx {
+        code.load(Gpr::RCX, offset::RCX);
+    }
+}
+
+/// `lea ecx, [rcx - …]`: what follows is what a landing compares with.
+const COMPARED: [u8; 2] = [0x8d, 0x89];
+
+/// Makes a landing refuse every return.
+pub fn close_landing(landing: u64) {
+    // Addresses of programs are positive.
+    const NO_ADDRESS: u32 = 1 << 31;
+    // SAFETY: a landing lies in the cache.
+    let before = (0..20).find(|&n| unsafe { *((landing + n) as *const [u8; 2]) } == COMPARED);
+    if let Some(before) = before {
+        crate::cache::overwrite(landing + before + COMPARED.len() as u64, NO_ADDRESS);
+    }
+}
+
+/// The length of a `call`.
+const CALL_LEN: u64 = 5;
+
+/// Whether there is a `call` at a place in the cache. All are those of [`Writer::call`].
+pub fn is_call(at: u64) -> bool {
+    // SAFETY: the caller has been there.
+    unsafe { *(at as *const u8) == 0xe8 }
+}
+
+/// Where to go on if a `call` could not put its address on the stack, where the program may have no room.
+pub fn skip_call(at: u64) -> u64 {
+    // SAFETY: as above.
+    let distance = unsafe { ((at + 1) as *const i32).read_unaligned() };
+    (at + CALL_LEN).wrapping_add_signed(i64::from(distance)) + DROP.len() as u64
+}
