@@ -150,8 +150,10 @@ pub struct Statistics {
     pub invalid: u64,
     /// Nanoseconds in the engine.
     pub time: u64,
+    /// Units that follow a usual way, in place of another.
+    pub traces: u64,
     /// Fill.
-    pub unused: [u64; 5],
+    pub unused: [u64; 4],
 }
 
 /// How long a process's log can get.
@@ -221,14 +223,14 @@ pub struct Mapping {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Unit {
-    /// The mapping it lies in.
-    pub mapping: u32,
     /// The counter of its entries, or [`NO_COUNTER`].
     pub entries: u32,
     /// How many pieces it has.
     pub pieces: u32,
     /// How many exits it has.
     pub exits: u32,
+    /// Fill.
+    pub unused: u32,
 }
 
 /// Instructions one behind the other. Control goes from each piece to the next unless it takes an exit.
@@ -239,6 +241,10 @@ pub struct Piece {
     pub start: u64,
     /// Behind the last.
     pub end: u64,
+    /// The mapping it lies in.
+    pub mapping: u32,
+    /// Fill.
+    pub unused: u32,
 }
 
 /// A way out of a unit.
@@ -274,6 +280,12 @@ pub const NOWHERE: u32 = 6;
 
 /// A branch, of which is counted how often it is *not* taken.
 pub const LOOP: u32 = 7;
+
+/// A branch that is followed to its target, the next piece; counted is how often it is *not* taken.
+pub const STRAY: u32 = 8;
+
+/// A computed jump, at `to`, that is followed to the next piece; counted is how often it leads elsewhere.
+pub const GUESS: u32 = 9;
 
 /// There is no counter.
 pub const NO_COUNTER: u32 = u32::MAX;

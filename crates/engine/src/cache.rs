@@ -12,7 +12,7 @@ use crate::returns::Returns;
 use crate::signals;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
-use crate::translate::{self, Call, DROP, Entrance, Exit, Mark, Request, Unit, landing};
+use crate::translate::{self, Call, DROP, Entrance, Exit, Leg, Mark, Piece, Request, Unit, landing};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use relive_abi::engine as abi;
@@ -29,7 +29,7 @@ pub struct Entry {
     /// The same for returns.
     landing: u64,
     /// The program's code in it: the first of [`Cache::pieces`], and how many.
-    pieces: (u32, u32),
+    pub(crate) pieces: (u32, u32),
     /// Its parts in the cache, each with its length.
     hot: (u64, u32),
     cold: (u64, u32),
@@ -38,10 +38,26 @@ pub struct Entry {
     counter: u32,
     entrance: Entrance,
     shared_call: Option<u64>,
+    /// For one that is often entered: the way it goes.
+    legs: Vec<Leg>,
+    /// Whether it leads to itself.
+    pub(crate) is_loop: bool,
+    /// The unit it replaces.
+    pub(crate) older: Option<u32>,
     is_valid: bool,
 }
 
 impl Entry {
+    /// Whether it follows a way that was chosen.
+    pub fn is_trace(&self) -> bool {
+        !self.legs.is_empty()
+    }
+
+    /// Its counter, and the first exit behind that which says when it is often entered.
+    pub(crate) fn counts(&self) -> Option<(u32, usize)> {
+        (self.counter != abi::NO_COUNTER).then_some((self.counter, self.first_exit as usize + 1))
+    }
+
     fn holds(&self, at: u64) -> bool {
         at.wrapping_sub(self.hot.0) < u64::from(self.hot.1)
             || at.wrapping_sub(self.cold.0) < u64::from(self.cold.1)
@@ -50,15 +66,15 @@ impl Entry {
 
 /// Everything that is translated.
 pub struct Cache {
-    units: Vec<Entry>,
-    by_pc: HashMap<u64, u32>,
-    exits: Vec<Exit>,
-    pieces: Vec<abi::Piece>,
+    pub(crate) units: Vec<Entry>,
+    pub(crate) by_pc: HashMap<u64, u32>,
+    pub(crate) exits: Vec<Exit>,
+    pub(crate) pieces: Vec<Piece>,
     /// Exits by where they lead.
     ways: HashMap<u64, Vec<u32>>,
     /// By the address they come back to.
     calls: HashMap<u64, Call>,
-    sites: Sites,
+    pub(crate) sites: Sites,
     /// Where returns go.
     pub returns: Returns,
     regions: Regions,
@@ -72,6 +88,9 @@ pub struct Cache {
     /// Code that can change.
     pub guard: Guard,
 }
+
+/// How often a unit is entered before it is looked at more closely.
+const THRESHOLD: u32 = 5000;
 
 /// Counters at most.
 const MOST_COUNTERS: u32 = (abi::COUNTERS_LEN / 8) as u32;
@@ -173,21 +192,50 @@ impl Cache {
         maps: &mut Maps,
         log: &mut Log,
     ) -> Option<u32> {
-        if let Some(&unit) = self.by_pc.get(&pc) {
-            return Some(unit);
+        match self.by_pc.get(&pc) {
+            Some(&unit) => Some(unit),
+            None => self.translate(pc, entrance, Vec::new(), maps, log),
         }
+    }
+
+    /// A place that is often entered: replaces its unit by one that follows the usual way.
+    pub fn heat(&mut self, pc: u64, counts: &dyn Fn(u32) -> u64, maps: &mut Maps, log: &mut Log) {
+        let Some(&old) = self.by_pc.get(&pc).filter(|&&unit| !self.units[unit as usize].is_trace()) else {
+            return;
+        };
+        let legs = self.usual_way(pc, counts, maps);
+        let entrance =
+            if self.units[old as usize].call_entrance != 0 { Entrance::Call } else { Entrance::Jump };
+        if !legs.is_empty()
+            && let Some(new) = self.translate(pc, entrance, legs, maps, log)
+        {
+            self.units[new as usize].older = Some(old);
+            log.statistics().traces += 1;
+        }
+    }
+
+    fn translate(
+        &mut self,
+        pc: u64,
+        entrance: Entrance,
+        legs: Vec<Leg>,
+        maps: &mut Maps,
+        log: &mut Log,
+    ) -> Option<u32> {
         let mapping = maps.find_now(pc, log, &self.guard)?;
         let (region, is_new) = self.regions.near(pc);
         if is_new {
             maps.hide(region.start(), region.end());
         }
         // Nearly full: the last units are not counted.
-        let counter = (self.count && self.counters + 64 < MOST_COUNTERS).then_some(self.counters);
+        let counter = (self.count && self.counters + 256 < MOST_COUNTERS).then_some(self.counters);
         let first_exit = self.exits.len() as u32;
         let known = &self.calls;
         let request = Request {
             source: maps,
             pc,
+            legs: &legs,
+            threshold: if legs.is_empty() { THRESHOLD } else { 0 },
             hot: region.hot,
             cold: region.cold,
             first_exit,
@@ -206,14 +254,22 @@ impl Cache {
         region.hot = put(&unit.hot).next_multiple_of(16);
         region.cold = put(&unit.cold).next_multiple_of(8);
         self.counters += unit.counters;
-        write_down(log, mapping.number, counter, &unit);
+        write_down(log, maps, counter, &unit);
         let statistics = log.statistics();
         statistics.units += 1;
         statistics.code += u64::from(unit.hot.size() + unit.cold.size());
-        Some(self.add(pc, unit, entrance, first_exit, counter))
+        Some(self.add(pc, unit, entrance, legs, first_exit, counter))
     }
 
-    fn add(&mut self, pc: u64, unit: Unit, entrance: Entrance, first_exit: u32, counter: Option<u32>) -> u32 {
+    fn add(
+        &mut self,
+        pc: u64,
+        unit: Unit,
+        entrance: Entrance,
+        legs: Vec<Leg>,
+        first_exit: u32,
+        counter: Option<u32>,
+    ) -> u32 {
         let number = self.units.len() as u32;
         let entered_by = |by: Entrance| if by == entrance { unit.entrance } else { 0 };
         self.units.push(Entry {
@@ -228,11 +284,14 @@ impl Cache {
             counter: counter.unwrap_or(abi::NO_COUNTER),
             entrance,
             shared_call: unit.shared_call,
+            legs,
+            is_loop: unit.exits.iter().any(|exit| exit.to == pc),
+            older: None,
             is_valid: true,
         });
         self.pieces.extend(unit.pieces);
         self.by_pc.insert(pc, number);
-        for exit in unit.exits {
+        for exit in unit.trigger.into_iter().chain(unit.exits) {
             self.add_exit(exit);
         }
         if let Some(call) = unit.call {
@@ -353,6 +412,8 @@ impl Cache {
         let request = Request {
             source: maps,
             pc: unit.pc,
+            legs: &unit.legs,
+            threshold: if unit.is_trace() { 0 } else { THRESHOLD },
             hot: unit.hot.0,
             cold: unit.cold.0,
             first_exit: unit.first_exit,
@@ -419,13 +480,18 @@ pub fn overwrite(field: u64, value: u32) {
     }
 }
 
-fn write_down(log: &mut Log, mapping: u32, counter: Option<u32>, unit: &Unit) {
+fn write_down(log: &mut Log, maps: &Maps, counter: Option<u32>, unit: &Unit) {
     let head = abi::Unit {
-        mapping,
         entries: counter.unwrap_or(abi::NO_COUNTER),
         pieces: unit.pieces.len() as u32,
         exits: unit.exits.len() as u32,
+        unused: 0,
     };
+    let piece = |&Piece { start, end }: &Piece| {
+        let mapping = maps.find(start).map_or(0, |mapping| mapping.number);
+        abi::Piece { start, end, mapping, unused: 0 }
+    };
+    let pieces: Vec<abi::Piece> = unit.pieces.iter().map(piece).collect();
     let exits: Vec<abi::Exit> = unit.exits.iter().map(Exit::record).collect();
-    log.write(abi::UNIT, &[log::bytes(&head), log::all_bytes(&unit.pieces), log::all_bytes(&exits)]);
+    log.write(abi::UNIT, &[log::bytes(&head), log::all_bytes(&pieces), log::all_bytes(&exits)]);
 }

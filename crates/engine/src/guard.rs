@@ -2,9 +2,9 @@
 //! engine learns of changes.
 
 use crate::maps::Maps;
+use crate::translate::Piece;
 use hashbrown::HashSet;
 use relive_abi::PAGE;
-use relive_abi::engine::Piece;
 use relive_abi::kernel;
 
 const MPROTECT: usize = 10;

@@ -38,5 +38,6 @@ pub mod signals;
 pub mod sites;
 pub mod thread;
 pub mod threads;
+pub mod traces;
 pub mod translate;
 pub mod zone;

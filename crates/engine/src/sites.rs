@@ -10,7 +10,7 @@ use crate::processor;
 use crate::thread::offset;
 use crate::translate::emit::Buffer;
 use crate::translate::free::Free;
-use crate::translate::{self, DROP, Exit, compare, count};
+use crate::translate::{self, DROP, Exit, can_compare, compare, count, differ};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use relive_abi::engine as abi;
@@ -88,6 +88,11 @@ impl Sites {
     /// The way to a target from where it has been recognised, counting it; `None` if the site has not learnt it.
     pub fn way(&self, exit: u32, to: u64) -> Option<u64> {
         self.known.get(&exit)?.targets.iter().find(|t| t.to == to).map(|t| t.counted)
+    }
+
+    /// The targets of a site, with their counters.
+    pub fn targets(&self, exit: u32) -> impl Iterator<Item = (u64, Option<u32>)> {
+        self.known.get(&exit).into_iter().flat_map(|site| &site.targets).map(|t| (t.to, t.counter))
     }
 
     /// Learns a target. Writes new code for the site behind `code`; when that is in its place, [`Self::publish`]
@@ -211,8 +216,7 @@ impl Writer<'_> {
 
     fn single(&mut self, index: usize) -> u64 {
         let tail = self.begin();
-        // The opposite of the smallest number is no number.
-        if processor::can_rotate() && self.targets[index].to as u32 != 1 << 31 {
+        if can_compare(self.targets[index].to) {
             self.compare_alone(index);
             return tail;
         }
@@ -221,26 +225,12 @@ impl Writer<'_> {
         tail
     }
 
-    /// The same as [`Self::landing`] with no register but `rcx`: takes the lower half of the target away, then the upper.
+    /// The same as [`Self::landing`] with no register but `rcx`.
     fn compare_alone(&mut self, index: usize) {
-        const ROTATE: [u8; 6] = [0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 32]; // rorx rcx, rcx, 32
-        const ADD: [u8; 3] = [0x48, 0x8d, 0x89]; // lea rcx, [rcx + …]
-        let to = self.targets[index].to;
-        let low = to as u32 as i32;
-        // What is left is a multiple of 2³², so rotating brings it down.
-        let high = (to.wrapping_sub(low as i64 as u64) >> 32) as u32 as i32;
-        let take = |code: &mut Buffer, number: i32| {
-            code.raw(&ADD);
-            code.raw(&number.to_le_bytes());
-        };
-        take(self.code, low.wrapping_neg());
-        self.code.raw(&ROTATE);
-        take(self.code, high.wrapping_neg());
+        let back = differ(self.code, self.targets[index].to);
         self.code.raw(&[0xe3, 0]); // jrcxz
         let short = self.code.bytes.len();
-        take(self.code, high);
-        self.code.raw(&ROTATE);
-        take(self.code, low);
+        self.code.raw(&back);
         self.code.jump(self.site.stub);
         self.code.bytes[short - 1] = (self.code.bytes.len() - short) as u8;
         self.code.load(Gpr::RCX, offset::RCX);

@@ -86,10 +86,7 @@ impl Seen {
                 abi::UNIT => {
                     let cut = cut.get(&units).map_or(&[][..], Vec::as_slice);
                     units += 1;
-                    let file = self.unit(body, process, &mappings, cut);
-                    if let Some(file) = file {
-                        touched[file] = true;
-                    }
+                    self.unit(body, process, &mappings, cut, &mut touched);
                 }
                 abi::TARGET => targets.push(body),
                 _ => {}
@@ -126,19 +123,19 @@ impl Seen {
         Some((head.number, Mapping { start: head.start, end: head.end, shift, file }))
     }
 
-    /// The counts of a unit; the file it lies in, if it ran.
+    /// The counts of a unit. Those of the files that it has code of are `touched`, if it ran.
     fn unit(
         &mut self,
         body: &[u8],
         process: &Process<'_>,
         mappings: &HashMap<u32, Mapping>,
         cut: &[abi::Interruption],
-    ) -> Option<usize> {
+        touched: &mut [bool],
+    ) -> Option<()> {
         let (head, mut rest) = read::<abi::Unit>(body)?;
         if head.entries == abi::NO_COUNTER {
             return None;
         }
-        let mapping = mappings.get(&head.mapping)?;
         let mut reached = process.count(head.entries);
         if reached == 0 && cut.is_empty() {
             return None;
@@ -146,25 +143,19 @@ impl Seen {
         let mut pieces = Vec::new();
         for _ in 0..head.pieces {
             let (piece, behind) = read::<abi::Piece>(rest)?;
-            pieces.push(piece);
+            pieces.push((piece, mappings.get(&piece.mapping)?));
             rest = behind;
         }
-        let mut left: Vec<(usize, u64, u64, bool)> = Vec::new();
+        let mut exits: Vec<abi::Exit> = Vec::new();
         for _ in 0..head.exits {
             let (exit, behind) = read::<abi::Exit>(rest)?;
+            exits.push(exit);
             rest = behind;
-            if exit.counter != abi::NO_COUNTER {
-                left.push((
-                    exit.piece as usize,
-                    exit.to,
-                    process.count(exit.counter),
-                    exit.kind == abi::LOOP,
-                ));
-            }
         }
-        let file = &mut self.files[mapping.file];
-        let place = |at: u64| at.wrapping_add(mapping.shift);
-        for (i, piece) in pieces.iter().enumerate() {
+        for (i, &(piece, mapping)) in pieces.iter().enumerate() {
+            touched[mapping.file] = true;
+            let file = &mut self.files[mapping.file];
+            let place = |at: u64| at.wrapping_add(mapping.shift);
             // Those that were interrupted here have not seen the rest.
             let (mut start, here) = (piece.start, cut.iter().filter(|cut| cut.piece as usize == i));
             let mut here: Vec<&abi::Interruption> = here.collect();
@@ -177,23 +168,36 @@ impl Seen {
                 }
                 reached = reached.saturating_sub(1);
             }
-            let piece = &abi::Piece { start, end: piece.end };
             if reached == 0 {
                 break;
             }
-            if piece.start < piece.end {
-                file.straight.push((place(piece.start), place(piece.end), reached));
+            if start < piece.end {
+                file.straight.push((place(start), place(piece.end), reached));
             }
-            for &(_, to, count, is_rest) in left.iter().filter(|left| left.0 == i) {
-                let count = if is_rest { reached.saturating_sub(count) } else { count };
-                if count == 0 {
+            let left = exits.iter().filter(|exit| exit.piece as usize == i);
+            for exit in left.filter(|exit| exit.counter != abi::NO_COUNTER) {
+                let count = process.count(exit.counter).min(reached);
+                let rest = reached - count;
+                // Where the branch led, and how often; and how often the unit goes on.
+                let (to, taken, goes_on) = match exit.kind {
+                    abi::LOOP => (exit.to, rest, count),
+                    abi::STRAY | abi::GUESS => (pieces.get(i + 1)?.0.start, rest, rest),
+                    _ => (exit.to, count, rest),
+                };
+                reached = goes_on;
+                if taken == 0 {
                     continue;
                 }
-                *file.taken.entry((place(piece.end), place(to))).or_default() += count;
-                reached = reached.saturating_sub(count);
+                if exit.kind == abi::GUESS {
+                    let there = pieces[i + 1].1;
+                    let to = (there.file, to.wrapping_add(there.shift));
+                    *file.targets.entry((place(exit.to), to)).or_default() += taken;
+                } else {
+                    *file.taken.entry((place(piece.end), place(to))).or_default() += taken;
+                }
             }
         }
-        Some(mapping.file)
+        Some(())
     }
 
     fn target(&mut self, body: &[u8], process: &Process<'_>, mappings: &HashMap<u32, Mapping>) -> Option<()> {

@@ -66,10 +66,10 @@ impl Writer<'_, '_> {
         let landing = self.unit.hot.here();
         self.landing(back);
         self.mark(back, Spilled::default());
-        let number = self.next_exit();
+        let after = self.next_exit();
         let stub = self.unit.cold.here();
         self.mark_cold(back);
-        leave(&mut self.unit.cold, number);
+        leave(&mut self.unit.cold, after);
         let body = self.unit.hot.here();
         let field = self.unit.hot.jump(stub);
         let way = Exit {

@@ -18,20 +18,26 @@ const CHANGED: RegSet = {
 pub struct Free {
     /// All arithmetic flags but carry.
     pub flags: bool,
+    /// Carry too.
+    pub all_flags: bool,
     /// A register, if flags are needed: it can hold a number.
     pub register: Option<Gpr>,
 }
 
 impl Free {
     /// Everything may be needed.
-    pub const NOTHING: Self = Self { flags: false, register: None };
+    pub const NOTHING: Self = Self { flags: false, all_flags: false, register: None };
 
     /// What code at `pc` does not need, as far as can be seen: flags, or else a register.
     pub fn at(source: &dyn Source, effects: &mut EffectsReader, pc: u64) -> Self {
         let usable = |r: &Gpr| *r != Gpr::RSP && *r != Gpr::R12;
         let mut free = Self::NOTHING;
         look(source, effects, pc, |read, killed| {
-            free = Self { flags: killed.contains(CHANGED), register: killed.gprs().find(usable) };
+            free = Self {
+                flags: killed.contains(CHANGED),
+                all_flags: killed.contains(RegSet::ARITHMETIC_FLAGS),
+                register: killed.gprs().find(usable),
+            };
             free.flags || read.intersects(CHANGED.without(killed)) && free.register.is_some()
         });
         free

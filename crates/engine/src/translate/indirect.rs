@@ -35,7 +35,7 @@ impl Writer<'_, '_> {
 }
 
 /// Loads what an indirect jump or call would load, into `rcx`: `ff /2` and `ff /4` become `8b /1`.
-fn load_target(code: &mut Buffer, step: &Step) {
+pub(super) fn load_target(code: &mut Buffer, step: &Step) {
     let bytes = step.bytes();
     let opcode = bytes.iter().position(|&b| b == 0xff).expect("the only indirect jump there is");
     let mut rex = 0x48;

@@ -11,15 +11,17 @@ mod call;
 pub mod emit;
 pub mod free;
 mod indirect;
+mod trace;
 
 use crate::thread::offset;
 use alloc::vec::Vec;
 pub use call::{Call, DROP, close_landing, is_call, landing, skip_call};
 use emit::Buffer;
 use free::Free;
-use relive_abi::engine::{self as abi, Piece};
+use relive_abi::engine as abi;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Tie};
+pub use trace::{Leg, Then, can_compare, differ};
 
 /// The longest instruction.
 pub const LONGEST: usize = 15;
@@ -35,12 +37,25 @@ pub trait Source {
     }
 }
 
+/// Instructions one behind the other. Control goes from each piece to the next unless it takes an exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The first instruction.
+    pub start: u64,
+    /// Behind the last.
+    pub end: u64,
+}
+
 /// What a translation needs to be given.
 pub struct Request<'a> {
     /// The program.
     pub source: &'a dyn Source,
     /// Where to begin.
     pub pc: u64,
+    /// The way to go. If there is none, straight on.
+    pub legs: &'a [Leg],
+    /// How often it is entered before the engine wants to know; 0 for never.
+    pub threshold: u32,
     /// Where the usual part will lie.
     pub hot: u64,
     /// Where the rest will lie.
@@ -55,6 +70,13 @@ pub struct Request<'a> {
     pub calls: &'a dyn Fn(u64, u64) -> Option<u64>,
     /// Whether somebody wants to know what place in the cache is what place in the program.
     pub marks: bool,
+}
+
+impl Request<'_> {
+    /// Whether the unit's first exit tells that it is often entered.
+    fn has_trigger(&self) -> bool {
+        self.threshold != 0 && self.counter.is_some()
+    }
 }
 
 /// How a unit is entered besides by jumps, without a detour.
@@ -93,6 +115,9 @@ impl Exit {
         abi::Exit { piece: self.piece, counter: self.counter, to: self.to, kind: self.kind, unused: 0 }
     }
 }
+
+/// The kind of an exit by which the engine learns that a unit is often entered. It is in no log.
+pub const HOT: u32 = u32::MAX;
 
 /// Which of the program's registers are in the thread's memory, at some place of the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -157,6 +182,8 @@ pub struct Unit {
     pub call: Option<Call>,
     /// If it is not: where that is.
     pub shared_call: Option<u64>,
+    /// The way to tell that it is often entered: comes before [`Self::exits`].
+    pub trigger: Option<Exit>,
     /// The ways out; the last one is the end.
     pub exits: Vec<Exit>,
     /// The program's code in it.
@@ -177,6 +204,7 @@ struct Step {
     insn: Insn,
     bytes: [u8; LONGEST],
     piece: u32,
+    then: Then,
 }
 
 impl Step {
@@ -214,17 +242,9 @@ fn follow(source: &dyn Source, start: u64) -> Way {
             found = decode.next();
         }
         let Some(insn) = found else { break };
-        let here = &bytes[(insn.addr().0 - first) as usize..];
-        let copy = match here.first_chunk() {
-            Some(all) => *all,
-            None => {
-                let mut copy = [0; LONGEST];
-                copy[..here.len()].copy_from_slice(here);
-                copy
-            }
-        };
+        let copy = copy(&bytes[(insn.addr().0 - first) as usize..]);
         let piece = way.pieces.len() as u32 - 1;
-        way.steps.push(Step { insn, bytes: copy, piece });
+        way.steps.push(Step { insn, bytes: copy, piece, then: Then::On });
         way.next = insn.next_addr().0;
         way.pieces[piece as usize].end = way.next;
         match insn.flow() {
@@ -248,9 +268,24 @@ fn follow(source: &dyn Source, start: u64) -> Way {
     way
 }
 
+/// An instruction's bytes, and perhaps some behind it.
+fn copy(bytes: &[u8]) -> [u8; LONGEST] {
+    match bytes.first_chunk() {
+        Some(all) => *all,
+        None => {
+            let mut copy = [0; LONGEST];
+            copy[..bytes.len()].copy_from_slice(bytes);
+            copy
+        }
+    }
+}
+
 /// Translates the code at a place of the program.
 pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
-    let way = follow(request.source, request.pc);
+    let way = match request.legs {
+        [] => follow(request.source, request.pc),
+        legs => trace::along(request.source, legs),
+    };
     let mut writer = Writer {
         request,
         effects,
@@ -261,15 +296,18 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
             entrance: 0,
             call: None,
             shared_call: None,
+            trigger: None,
             exits: Vec::with_capacity(MOST_BRANCHES + 2),
             pieces: Vec::new(),
             counters: 0,
             marks: Vec::new(),
         },
+        sides: Vec::new(),
         piece: 0,
         progress: if request.counter.is_some() { Progress::Entered } else { Progress::Counted },
     };
     writer.write(&way);
+    writer.count_sides();
     let mut unit = writer.unit;
     unit.pieces = way.pieces;
     unit
@@ -279,8 +317,18 @@ struct Writer<'a, 'b> {
     request: &'a Request<'a>,
     effects: &'b mut EffectsReader,
     unit: Unit,
+    sides: Vec<Side>,
     piece: u32,
     progress: Progress,
+}
+
+/// A branch whose target is counted behind the unit.
+struct Side {
+    /// Which of the exits.
+    exit: usize,
+    /// Where the branch's distance is.
+    branch: u64,
+    counter: u32,
 }
 
 impl Writer<'_, '_> {
@@ -365,9 +413,42 @@ impl Writer<'_, '_> {
 
     fn count_here(&mut self, counter: u32, free: Free, pc: u64) {
         self.mark(STEP, Spilled::default());
-        count(&mut self.unit.hot, counter, free);
+        match self.request.threshold {
+            0 => count(&mut self.unit.hot, counter, free),
+            threshold => self.count_up_to(counter, threshold, free),
+        }
         self.progress = Progress::Counted;
         self.mark(pc, Spilled::default());
+    }
+
+    /// Counts, and enters the engine when there is something to tell.
+    fn count_up_to(&mut self, counter: u32, threshold: u32, free: Free) {
+        let number = self.request.first_exit;
+        let at = offset::counter(counter);
+        self.mark_cold(STEP);
+        let Unit { hot, cold, .. } = &mut self.unit;
+        let stub = cold.here();
+        if free.all_flags {
+            hot.increment(at);
+            hot.raw(&[0x65, 0x81, 0x3c, 0x25]); // cmp dword gs:[counter], threshold
+            hot.raw(&at.to_le_bytes());
+            hot.raw(&threshold.to_le_bytes());
+            hot.raw(&[0x0f, 0x84]);
+            hot.distance(stub, 0);
+        } else {
+            hot.store(offset::SCRATCH, Gpr::RCX);
+            hot.increment_through(Gpr::RCX, at);
+            hot.raw(&[0x48, 0x8d, 0x89]); // lea rcx, [rcx - threshold]
+            hot.raw(&threshold.wrapping_neg().to_le_bytes());
+            hot.raw(&[0xe3, 2, 0xeb, 5, 0xe9]); // jrcxz to the jump, or over it
+            hot.distance(stub, 0);
+            hot.load(Gpr::RCX, offset::SCRATCH);
+            cold.load(Gpr::RCX, offset::SCRATCH);
+        }
+        leave(cold, number);
+        let (from, stub) = (self.request.pc, hot.here());
+        let counter = abi::NO_COUNTER;
+        self.unit.trigger = Some(Exit { kind: HOT, to: 0, from, field: 0, stub, piece: 0, counter });
     }
 
     /// Writes one instruction. Whether it was the end.
@@ -388,6 +469,9 @@ impl Writer<'_, '_> {
                 return true;
             }
             Tie::Jump(_) => {}
+            Tie::Branch(condition, to) if step.then == Then::Taken && !is_last => {
+                self.branch_followed(step, condition, to.0);
+            }
             Tie::Branch(condition, to) => self.branch(step, to.0, |hot, to| hot.branch(condition, to)),
             Tie::ShortBranch(to) => self.branch(step, to.0, |hot, to| {
                 // Leads over the jump that is taken otherwise, to the one that reaches.
@@ -414,6 +498,7 @@ impl Writer<'_, '_> {
                 return true;
             }
             _ => match step.insn.flow() {
+                Flow::IndirectJump if let Then::Guess(to) = step.then => self.guess(step, to),
                 Flow::IndirectJump | Flow::IndirectCall | Flow::Return => {
                     self.indirect(step);
                     return true;
@@ -446,7 +531,7 @@ impl Writer<'_, '_> {
         let number = self.next_exit();
         let start = self.unit.cold.here();
         // The end of a loop is mostly taken: counted is when it is not.
-        let counts_rest = to <= step.pc();
+        let counts_rest = to <= step.pc() || step.then == Then::Taken;
         let (field, stub) = match counter {
             Some(counter) if counts_rest => {
                 let next = step.insn.next_addr().0;
@@ -465,20 +550,30 @@ impl Writer<'_, '_> {
                 (write(&mut self.unit.hot, start), start)
             }
             Some(counter) => {
-                let free = Free::at(self.request.source, self.effects, to);
-                self.mark_cold(STEP);
-                count(&mut self.unit.cold, counter, free);
                 self.mark_cold(to);
-                let field = self.unit.cold.jump(start);
-                let stub = self.unit.cold.here();
                 leave(&mut self.unit.cold, number);
-                patch(&mut self.unit.cold, field, stub);
-                write(&mut self.unit.hot, start);
-                (field, stub)
+                let branch = write(&mut self.unit.hot, start);
+                self.sides.push(Side { exit: self.unit.exits.len(), branch, counter });
+                (0, start)
             }
         };
         let kind = if counts_rest { abi::LOOP } else { abi::JUMP };
         self.exit(kind, step.piece, step.pc(), to, field, stub, counter.unwrap_or(abi::NO_COUNTER));
+    }
+
+    /// Counts branches that were taken. Not out of the way, as many are.
+    fn count_sides(&mut self) {
+        self.progress = Progress::Done;
+        for Side { exit, branch, counter } in core::mem::take(&mut self.sides) {
+            let Exit { to, stub, .. } = self.unit.exits[exit];
+            let free = Free::at(self.request.source, self.effects, to);
+            let here = self.unit.hot.here();
+            patch(&mut self.unit.hot, branch, here);
+            self.mark(STEP, Spilled::default());
+            count(&mut self.unit.hot, counter, free);
+            self.mark(to, Spilled::default());
+            self.unit.exits[exit].field = self.unit.hot.jump(stub);
+        }
     }
 
     fn leave_at_the_end(&mut self, kind: u32, piece: u32, from: u64, to: u64) {
@@ -493,7 +588,7 @@ impl Writer<'_, '_> {
     }
 
     fn next_exit(&self) -> u32 {
-        self.request.first_exit + self.unit.exits.len() as u32
+        self.request.first_exit + u32::from(self.request.has_trigger()) + self.unit.exits.len() as u32
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -1,0 +1,106 @@
+//! Which way the program usually goes from a place that is often entered, by what was counted so far.
+
+use crate::cache::Cache;
+use crate::maps::Maps;
+use crate::translate::{Exit, Leg, Source as _, Then, can_compare};
+use alloc::vec::Vec;
+use relive_abi::engine as abi;
+use relive_code::isa::Tie;
+
+/// Bytes of the program's code in one trace at most.
+const MOST_BYTES: u64 = 800;
+/// What code refers to must be in reach of the cache, which is near the first instruction.
+const NEAR: u64 = 256 << 20;
+/// Legs in one trace at most.
+const MOST_LEGS: usize = 32;
+
+impl Cache {
+    /// The way from `head`, with `counts` the counters of the thread that is there.
+    pub(crate) fn usual_way(&self, head: u64, counts: &dyn Fn(u32) -> u64, maps: &Maps) -> Vec<Leg> {
+        let mut legs: Vec<Leg> = Vec::new();
+        let mut bytes = 0;
+        let mut pc = head;
+        while let Some(unit) = self.first_unit(pc, legs.is_empty()) {
+            let before = legs.len();
+            let turn = self.along(unit, counts, &mut legs, maps);
+            bytes += legs[before..].iter().map(|leg| leg.end - leg.start).sum::<u64>();
+            let (Some((then, to)), Some(last)) = (turn, legs.last_mut()) else { break };
+            last.then = then;
+            let is_far = bytes > MOST_BYTES || legs.len() > MOST_LEGS;
+            let is_elsewhere = to.abs_diff(head) > NEAR || maps.find(to).is_none();
+            if is_far || is_elsewhere || legs.iter().any(|leg| leg.start == to) {
+                break;
+            }
+            pc = to;
+        }
+        // What does not come next is not guessed.
+        if let Some(last) = legs.last_mut()
+            && last.then != Then::Taken
+        {
+            last.then = Then::On;
+        }
+        legs
+    }
+
+    /// The unit that counts what happens at a place. Traces that are loops are not made part of others.
+    fn first_unit(&self, pc: u64, is_head: bool) -> Option<u32> {
+        let unit = *self.by_pc.get(&pc)?;
+        let entry = &self.units[unit as usize];
+        match entry.older {
+            Some(_) if !is_head && entry.is_loop => None,
+            Some(older) => Some(older),
+            None => Some(unit),
+        }
+    }
+
+    /// Adds the legs of a unit up to where it is usually left. How the last one goes on and where to, if that is known.
+    fn along(
+        &self,
+        unit: u32,
+        counts: &dyn Fn(u32) -> u64,
+        legs: &mut Vec<Leg>,
+        maps: &Maps,
+    ) -> Option<(Then, u64)> {
+        let entry = &self.units[unit as usize];
+        let (counter, first) = entry.counts()?;
+        let mut reached = counts(counter);
+        let (start, len) = (entry.pieces.0 as usize, entry.pieces.1 as usize);
+        let mut exits = self.exits[first..].iter().zip(first as u32..).peekable();
+        for (i, piece) in self.pieces[start..][..len].iter().enumerate() {
+            if piece.start < piece.end {
+                legs.push(Leg { start: piece.start, end: piece.end, then: Then::On });
+            }
+            while let Some((exit, number)) = exits.next_if(|(exit, _)| exit.piece as usize == i) {
+                if exit.counter == abi::NO_COUNTER {
+                    return self.at_the_end(exit, number, counts);
+                }
+                let count = counts(exit.counter);
+                let taken = if exit.kind == abi::LOOP { reached.saturating_sub(count) } else { count };
+                if taken > reached / 2 && is_plain(exit.from, maps) {
+                    return Some((Then::Taken, exit.to));
+                }
+                reached = reached.saturating_sub(taken);
+            }
+        }
+        None
+    }
+
+    /// How a unit goes on by its last exit.
+    fn at_the_end(&self, exit: &Exit, number: u32, counts: &dyn Fn(u32) -> u64) -> Option<(Then, u64)> {
+        match exit.kind {
+            abi::JUMP => Some((Then::On, exit.to)),
+            abi::INDIRECT_JUMP => {
+                let counted = |(to, counter): (u64, Option<u32>)| (counter.map_or(0, counts), to);
+                let (most, to) = self.sites.targets(number).map(counted).max()?;
+                let all: u64 = self.sites.targets(number).map(counted).map(|(count, _)| count).sum();
+                (most > all / 8 * 7 && can_compare(to)).then_some((Then::Guess(to), to))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether a branch can be turned round.
+fn is_plain(branch: u64, maps: &Maps) -> bool {
+    maps.insn(branch).is_some_and(|insn| matches!(insn.tie(maps.bytes(branch)), Tie::Branch(..)))
+}

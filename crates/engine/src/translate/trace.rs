@@ -1,0 +1,160 @@
+//! Ways through a program that are often taken: over branches, and along computed jumps where they mostly lead.
+//!
+//! Not into calls: the processor would not foresee the returns of those that leave the way before.
+
+use super::emit::Buffer;
+use super::indirect::load_target;
+use super::{IN_RCX, Piece, STEP, Source, Spilled, Step, Way, Writer, copy, count, free, leave, patch};
+use crate::processor;
+use crate::thread::offset;
+use crate::translate::free::Free;
+use alloc::vec::Vec;
+use relive_abi::engine as abi;
+use relive_code::addr::LinkAddr;
+use relive_code::isa::{Decode, Gpr};
+
+/// A part of the way: instructions one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leg {
+    /// The first instruction.
+    pub start: u64,
+    /// Behind the last.
+    pub end: u64,
+    /// How it goes on from there.
+    pub then: Then,
+}
+
+/// How the way goes on after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Straight on, or to where a jump always leads. At the end: wherever.
+    On,
+    /// A branch is taken.
+    Taken,
+    /// A computed jump leads here.
+    Guess(u64),
+}
+
+/// The instructions of a way.
+pub(super) fn along(source: &dyn Source, legs: &[Leg]) -> Way {
+    let pieces = legs.iter().map(|leg| Piece { start: leg.start, end: leg.end }).collect();
+    let mut way = Way { steps: Vec::new(), pieces, next: legs[0].start };
+    for (piece, leg) in legs.iter().enumerate() {
+        let mut at = leg.start;
+        while at < leg.end {
+            let bytes = source.bytes(at);
+            let Some(insn) = Decode::new(bytes, LinkAddr(at)).next() else { return way };
+            at = insn.next_addr().0;
+            let then = if at == leg.end { leg.then } else { Then::On };
+            way.steps.push(Step { insn, bytes: copy(bytes), piece: piece as u32, then });
+        }
+        way.next = at;
+    }
+    way
+}
+
+impl Writer<'_, '_> {
+    /// A branch whose target comes next; not to take it leads away.
+    pub(super) fn branch_followed(&mut self, step: &Step, condition: u8, to: u64) {
+        let next = step.insn.next_addr().0;
+        let counter = self.counter();
+        let number = self.next_exit();
+        let start = self.unit.cold.here();
+        let field = match counter {
+            None => {
+                self.mark_cold(next);
+                leave(&mut self.unit.cold, number);
+                self.unit.hot.branch(condition ^ 1, start)
+            }
+            Some(counter) => {
+                self.unit.hot.branch(condition ^ 1, start);
+                let free = Free::at(self.request.source, self.effects, next);
+                self.mark_cold(STEP);
+                count(&mut self.unit.cold, counter, free);
+                self.mark_cold(next);
+                self.unit.cold.jump(start)
+            }
+        };
+        let stub = if counter.is_some() { self.stub_behind(field, number) } else { start };
+        let counter = counter.unwrap_or(abi::NO_COUNTER);
+        self.exit(abi::STRAY, step.piece, step.pc(), next, field, stub, counter);
+        self.mark(to, Spilled::default());
+    }
+
+    /// A way to the engine for a jump that was written just before, out of the way.
+    fn stub_behind(&mut self, field: u64, number: u32) -> u64 {
+        let stub = self.unit.cold.here();
+        leave(&mut self.unit.cold, number);
+        patch(&mut self.unit.cold, field, stub);
+        stub
+    }
+
+    /// A computed jump that mostly leads to `to`, which comes next.
+    pub(super) fn guess(&mut self, step: &Step, to: u64) {
+        let pc = step.pc();
+        let spilled = Spilled { rcx: true, ..Spilled::default() };
+        self.unit.hot.store(offset::RCX, Gpr::RCX);
+        self.mark(pc, spilled);
+        load_target(&mut self.unit.hot, step);
+        self.mark(STEP, Spilled::default());
+        let elsewhere = self.compare(to);
+        self.mark_cold(STEP);
+        self.unit.cold.raw(&elsewhere);
+        let counter = self.counter();
+        if let Some(counter) = counter {
+            count(&mut self.unit.cold, counter, Free::NOTHING);
+        }
+        self.mark_cold_spilled(IN_RCX, spilled);
+        self.exit(abi::GUESS, step.piece, pc, pc, 0, 0, counter.unwrap_or(abi::NO_COUNTER));
+        let number = self.next_exit();
+        let start = self.unit.cold.here();
+        let field = self.unit.cold.jump(start);
+        let stub = self.unit.cold.here();
+        self.unit.cold.store_number(offset::EXIT, number);
+        self.unit.cold.jump_through(offset::ENTER_INDIRECT);
+        patch(&mut self.unit.cold, field, stub);
+        self.exit(abi::INDIRECT_JUMP, step.piece, pc, 0, field, stub, abi::NO_COUNTER);
+        self.mark(to, Spilled::default());
+    }
+
+    /// Goes on if `rcx`, which is spilled, is an address, and out of the way otherwise: then what is returned puts the
+    /// number in `rcx` back.
+    fn compare(&mut self, to: u64) -> Vec<u8> {
+        let needs_rcx = !free::overwrites(self.request.source, self.effects, to, Gpr::RCX);
+        let elsewhere = self.unit.cold.here();
+        let hot = &mut self.unit.hot;
+        let back = differ(hot, to);
+        hot.raw(&[0xe3, 5, 0xe9]); // jrcxz over the jump
+        hot.distance(elsewhere, 0);
+        if needs_rcx {
+            hot.load(Gpr::RCX, offset::RCX);
+        }
+        back
+    }
+}
+
+/// Whether [`differ`] can tell an address from others.
+pub fn can_compare(to: u64) -> bool {
+    // The opposite of the smallest number is no number.
+    to as u32 != 1 << 31 && (processor::can_rotate() || i32::try_from(to).is_ok())
+}
+
+/// Makes `rcx` zero if it is this address, without flags and another register; returns code that takes it back. Takes
+/// the lower half of the address away, then the upper.
+pub fn differ(code: &mut Buffer, to: u64) -> Vec<u8> {
+    const ROTATE: [u8; 6] = [0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 32]; // rorx rcx, rcx, 32
+    let add = |number: i32| {
+        let [a, b, c, d] = number.to_le_bytes();
+        [0x48, 0x8d, 0x89, a, b, c, d] // lea rcx, [rcx + …]
+    };
+    let low = to as u32 as i32;
+    // What is left is a multiple of 2³², so rotating brings it down.
+    let high = (to.wrapping_sub(low as i64 as u64) >> 32) as u32 as i32;
+    code.raw(&add(low.wrapping_neg()));
+    if high == 0 {
+        return add(low).to_vec();
+    }
+    code.raw(&ROTATE);
+    code.raw(&add(high.wrapping_neg()));
+    [&add(high)[..], &ROTATE, &add(low)].concat()
+}
