@@ -39,7 +39,7 @@ impl Heap {
 
 /// Memory from the kernel; null if there is none.
 fn map(len: u64) -> u64 {
-    zone::map(len).unwrap_or(0)
+    zone::map_much(len).unwrap_or(0)
 }
 
 fn class(layout: Layout) -> Option<usize> {

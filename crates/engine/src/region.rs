@@ -3,6 +3,7 @@
 
 use crate::boot::die;
 use crate::translate::emit::reaches;
+use crate::zone;
 use alloc::vec::Vec;
 use relive_abi::kernel::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE};
 
@@ -11,10 +12,6 @@ const PROT_ALL: u32 = 7;
 const LEN: u64 = 128 << 20;
 /// The share of it for what is rarely executed lies behind this.
 const HOT: u64 = 80 << 20;
-/// So much does not need large pages.
-const SMALL: u64 = 2 << 20;
-const MADVISE: usize = 28;
-const HUGE_PAGES: usize = 14;
 /// Distances from the code at which to look for room.
 const STEP: u64 = 64 << 20;
 
@@ -47,6 +44,7 @@ impl Region {
     /// Asks for memory some time before it is needed, for many pages at once.
     fn prepare(&mut self) {
         const AHEAD: u64 = 128 << 10;
+        const MADVISE: usize = 28;
         const POPULATE_WRITE: usize = 23;
         for (next, ready) in [(self.hot, &mut self.ready.0), (self.cold, &mut self.ready.1)] {
             if next + AHEAD / 4 > *ready {
@@ -111,11 +109,7 @@ fn reserve(pc: u64) -> Option<Region> {
             unsafe { kernel::munmap(start, LEN) };
             return None;
         }
-        let behind = start + SMALL;
-        // Much code is better off in large pages. Where the kernel has none it stays as it is.
-        // SAFETY: concerns only what was mapped just now.
-        let _ =
-            unsafe { kernel::call6(MADVISE, [behind as usize, (HOT - SMALL) as usize, HUGE_PAGES, 0, 0, 0]) };
+        zone::use_large_pages(start + zone::LARGE, HOT - zone::LARGE);
         Some(Region { start, hot: start, cold: start + HOT, ready: (start, start + HOT) })
     })
 }
