@@ -175,6 +175,9 @@ impl Cache {
         }
         self.sites.publish(exit);
         patch(site.field, new.tail);
+        if let Some((unit, legs)) = self.settled_way(exit, to, maps) {
+            self.replace(unit, legs, maps, log);
+        }
         Some(self.sites.way(exit, to).unwrap_or(body))
     }
 
@@ -204,14 +207,25 @@ impl Cache {
             return;
         };
         let legs = self.usual_way(pc, counts, maps);
-        let entrance =
-            if self.units[old as usize].call_entrance != 0 { Entrance::Call } else { Entrance::Jump };
-        if !legs.is_empty()
-            && let Some(new) = self.translate(pc, entrance, legs, maps, log)
-        {
+        if !legs.is_empty() {
+            self.replace(old, legs, maps, log);
+        }
+    }
+
+    /// Replaces a unit by one that follows a way that was chosen.
+    fn replace(&mut self, old: u32, legs: Vec<Leg>, maps: &mut Maps, log: &mut Log) {
+        let Entry { pc, call_entrance, .. } = self.units[old as usize];
+        let entrance = if call_entrance == 0 { Entrance::Jump } else { Entrance::Call };
+        if let Some(new) = self.translate(pc, entrance, legs, maps, log) {
             self.units[new as usize].older = Some(old);
             log.statistics().traces += 1;
         }
+    }
+
+    /// The unit that an exit belongs to.
+    pub(crate) fn unit_of(&self, exit: u32) -> Option<u32> {
+        let after = self.units.partition_point(|unit| unit.first_exit <= exit);
+        after.checked_sub(1).map(|unit| unit as u32)
     }
 
     fn translate(
@@ -222,7 +236,7 @@ impl Cache {
         maps: &mut Maps,
         log: &mut Log,
     ) -> Option<u32> {
-        let mapping = maps.find_now(pc, log, &self.guard)?;
+        maps.find_now(pc, log, &self.guard)?;
         let (region, is_new) = self.regions.near(pc);
         if is_new {
             maps.hide(region.start(), region.end());
@@ -245,7 +259,8 @@ impl Cache {
             marks: false,
         };
         let mut unit = translate::translate(&request, &mut self.effects);
-        if mapping.is_writable {
+        let can_change = |p: &Piece| maps.find(p.start).is_some_and(|mapping| mapping.is_writable);
+        if unit.pieces.iter().any(can_change) {
             while self.guard.watch(&unit.pieces, maps) {
                 unit = translate::translate(&request, &mut self.effects);
             }
