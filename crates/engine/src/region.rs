@@ -2,7 +2,6 @@
 //! reach.
 
 use crate::boot::die;
-use crate::translate::emit::reaches;
 use crate::zone;
 use alloc::vec::Vec;
 use relive_abi::kernel::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE};
@@ -18,9 +17,11 @@ fn hot_part(len: u64) -> u64 {
     len / 8 * 5
 }
 
-/// Distances from the code within which to look for room.
+/// Distances from the code at which to look for room. What code refers to may lie beyond it, and has to be in reach as
+/// well; only if there is no other room it may be farther.
 const NEAREST: u64 = 256 << 20;
-const FARTHEST: u64 = 1700 << 20;
+const FAR: u64 = 1200 << 20;
+const FARTHEST: u64 = 1800 << 20;
 /// Below is no room for anybody.
 const LOWEST: u64 = 64 << 20;
 
@@ -47,8 +48,8 @@ impl Region {
         self.start
     }
 
-    fn is_near(&self, pc: u64) -> bool {
-        reaches(self.start, pc) && reaches(self.end(), pc)
+    fn is_near(&self, pc: u64, far: u64) -> bool {
+        self.start.abs_diff(pc) <= far && self.end().abs_diff(pc) <= far
     }
 
     /// Asks for memory some time before it is needed, for many pages at once.
@@ -101,17 +102,16 @@ impl Regions {
     /// One with room that is near an address; the second says whether it is new. Without room for code nothing can
     /// go on.
     pub fn near(&mut self, pc: u64) -> (&mut Region, bool) {
-        let found = self.all.iter().position(|r| r.is_near(pc) && r.has_room());
-        let is_new = found.is_none();
-        let index = match found {
-            Some(index) => index,
-            None => {
-                let region = reserve(pc, self.len)
-                    .unwrap_or_else(|| die(b"relive: no room for code near the program\n"));
-                self.all.push(region);
-                self.all.len() - 1
-            }
-        };
+        let known = self.all.len();
+        let index = [FAR, FARTHEST].into_iter().find_map(|far| {
+            let found = self.all.iter().position(|r| r.is_near(pc, far) && r.has_room());
+            found.or_else(|| {
+                self.all.push(reserve(pc, self.len, far)?);
+                Some(self.all.len() - 1)
+            })
+        });
+        let index = index.unwrap_or_else(|| die(b"relive: no room for code near the program\n"));
+        let is_new = index == known;
         self.all[index].prepare();
         (&mut self.all[index], is_new)
     }
@@ -133,9 +133,9 @@ impl Regions {
 }
 
 /// Below the code if possible: heaps grow upwards from the program.
-fn reserve(pc: u64, len: u64) -> Option<Region> {
+fn reserve(pc: u64, len: u64, far: u64) -> Option<Region> {
     let pc = pc & !(len - 1);
-    let distances = || (NEAREST..FARTHEST).step_by(len as usize);
+    let distances = || (NEAREST..far - len).step_by(len as usize);
     let below = distances().filter_map(|distance| pc.checked_sub(distance));
     let above = distances().map(|distance| pc + distance);
     below.chain(above).filter(|&at| at >= LOWEST).find_map(|at| {
