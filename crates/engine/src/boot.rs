@@ -31,7 +31,7 @@ unsafe extern "C" fn begin(boot: &Boot) {
     TIMED.store(arena.options & TIME != 0, Ordering::Relaxed);
     entry::set_own(boot.engine, boot.engine_end);
     process.maps.hide(boot.engine, boot.engine_end);
-    let Ok(thread) = threads::allocate(&process) else { die(b"relive: no memory for counters\n") };
+    let Ok(thread) = threads::allocate(&mut process) else { die(b"relive: no memory for counters\n") };
     thread.tid = kernel::gettid();
     thread.context.registers = boot.registers;
     thread.context.rflags = boot.rflags;
@@ -41,7 +41,7 @@ unsafe extern "C" fn begin(boot: &Boot) {
     }
     thread.handlers = Box::into_raw(Box::new(Handlers::inherited())).expose_provenance() as u64;
     signals::use_own_stack(thread);
-    thread.resume = process.go_on(boot.rip, None);
+    thread.resume = process.go_on(thread, boot.rip, None);
     *guard = Some(process);
 }
 

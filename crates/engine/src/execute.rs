@@ -7,7 +7,7 @@ use crate::thread::Thread;
 use crate::thread::register::RAX;
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_abi::engine::{
-    Arena, DID_NOT_EXECUTE, FOLLOWED, FREE, MAILBOXES, Mailbox, NOT_FOLLOWED, TAKEN, WILL_EXECUTE,
+    ALONE, Arena, DID_NOT_EXECUTE, FOLLOWED, FREE, MAILBOXES, Mailbox, NOT_FOLLOWED, TAKEN, WILL_EXECUTE,
 };
 use relive_abi::kernel::{self, Errno};
 
@@ -19,7 +19,7 @@ pub fn execute(thread: &mut Thread) -> Result<usize, Errno> {
     let exists = nr == number::EXECVEAT || is_executable(call[0]);
     let arena = PROCESS.take().as_ref().map(|p| p.arena);
     let mailbox = match arena {
-        Some(arena) if exists => ask(arena),
+        Some(arena) if exists && arena.options & ALONE == 0 => ask(arena),
         _ => None,
     };
     // SAFETY: replaces this program, or does nothing.

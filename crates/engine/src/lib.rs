@@ -6,9 +6,9 @@
 //!
 //! * [`boot`]: how it begins
 //! * [`entry`], [`dispatch`]: between the cache and the engine
-//! * [`translate`], [`cache`], [`sites`], [`region`]: code
+//! * [`translate`], [`cache`], [`sites`], [`region`], [`renewal`]: code
 //! * [`kernel_calls`], [`threads`], [`execute`]: what the program asks of the kernel
-//! * [`maps`], [`log`]: what lies where, for the engine and for whoever reads the counters
+//! * [`maps`], [`log`], [`written`]: what lies where, for the engine and for whoever reads the counters
 
 #![cfg_attr(not(test), no_std)]
 #![allow(unsafe_code)]
@@ -33,6 +33,7 @@ pub mod message;
 pub mod process;
 pub mod processor;
 pub mod region;
+pub mod renewal;
 pub mod returns;
 pub mod signals;
 pub mod sites;
@@ -40,4 +41,5 @@ pub mod thread;
 pub mod threads;
 pub mod traces;
 pub mod translate;
+pub mod written;
 pub mod zone;
