@@ -77,9 +77,10 @@ impl Maps {
         self.known[..after].last().filter(|m| pc < m.end)
     }
 
-    /// The same, and looks again if it is not known.
+    /// The same, and looks again if it is not known, or what an instruction at its end may need of the next.
     pub fn find_now(&mut self, pc: u64, log: &mut Log, guard: &Guard) -> Option<Mapping> {
-        if self.find(pc).is_none() {
+        let is_complete = |m: &Mapping| m.end - pc >= LONGEST as u64 || self.find(m.end).is_some();
+        if !self.find(pc).is_some_and(is_complete) {
             self.read(log, guard);
         }
         self.find(pc).copied()
