@@ -35,6 +35,10 @@ pub struct Arena {
     pub doorbell: AtomicU32,
     /// How many bytes of translated code a process may have before it starts anew.
     pub cache_len: u64,
+    /// How many chunks are [`FREED`].
+    pub freed: AtomicU32,
+    /// Fill.
+    pub unused: u32,
     /// Requests of processes to whoever runs them.
     pub mailboxes: [Mailbox; MAILBOXES],
     /// What the arena is divided into.
@@ -51,7 +55,7 @@ pub const ALONE: u32 = 4;
 /// A part of the arena that belongs to one process.
 #[repr(C)]
 pub struct Chunk {
-    /// [`LOG`] or [`COUNTERS`]; 0 while it is being filled in.
+    /// [`LOG`], [`COUNTERS`] or [`FREED`]; 0 while it is being filled in.
     pub kind: AtomicU32,
     /// The number of the process.
     pub process: u32,
@@ -69,6 +73,8 @@ pub struct Chunk {
 pub const LOG: u32 = 1;
 /// A chunk of counters of eight bytes, for one thread at a time.
 pub const COUNTERS: u32 = 2;
+/// A chunk, all zero, of a process that is over: for the next that needs one of its length.
+pub const FREED: u32 = 3;
 
 /// A request, and its answer.
 #[repr(C)]
@@ -77,6 +83,8 @@ pub struct Mailbox {
     pub state: AtomicU32,
     /// The thread that asks.
     pub tid: AtomicU32,
+    /// Where the log of the process is that is over then; 0 if the thread only borrows another's memory.
+    pub log: AtomicU64,
 }
 
 /// Nobody uses the mailbox.
@@ -95,16 +103,9 @@ pub const DID_NOT_EXECUTE: u32 = 5;
 impl Arena {
     /// Takes a part of the arena. `None` if it is full.
     pub fn take(&self, kind: u32, process: u32, pid: u32, len: u64) -> Option<u64> {
-        let index = self.chunks.fetch_add(1, Ordering::Relaxed) as usize;
-        if index >= MOST_CHUNKS {
-            return None;
-        }
-        let offset = self.next.fetch_add(len, Ordering::Relaxed);
-        if offset.checked_add(len).is_none_or(|end| end > self.len) {
-            return None;
-        }
-        let chunk = (&raw const self.directory[index]).cast_mut();
-        // SAFETY: the entry is ours by the increment above; others look at it when the kind is set.
+        let (index, offset) = self.reuse(len).or_else(|| self.fresh(len))?;
+        let chunk = (&raw const *self.directory.get(index)?).cast_mut();
+        // SAFETY: the entry is ours: just freed by somebody else, or never used. Others look at it when the kind is set.
         #[allow(unsafe_code)]
         unsafe {
             (*chunk).process = process;
@@ -115,7 +116,34 @@ impl Arena {
         }
         Some(offset)
     }
+
+    /// A chunk that somebody else has used before.
+    fn reuse(&self, len: u64) -> Option<(usize, u64)> {
+        if self.freed.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let n = self.chunks.load(Ordering::Acquire) as usize;
+        let (index, chunk) = self.directory.iter().take(n).enumerate().find(|(_, chunk)| {
+            chunk.kind.load(Ordering::Acquire) == FREED
+                && chunk.len == len
+                && chunk.kind.compare_exchange(FREED, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        })?;
+        self.freed.fetch_sub(1, Ordering::Relaxed);
+        Some((index, chunk.offset))
+    }
+
+    /// A chunk that nobody has used.
+    fn fresh(&self, len: u64) -> Option<(usize, u64)> {
+        let more = |next: u64| next.checked_add(len).filter(|end| *end <= self.len);
+        let offset = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        let more = |n: u32| ((n as usize) < MOST_CHUNKS).then_some(n + 1);
+        let index = self.chunks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some((index as usize, offset))
+    }
 }
+
+/// How much room there is: of addresses, not of memory.
+pub const ARENA_LEN: u64 = 1 << 43;
 
 /// Where the arena is best mapped, and behind it whatever else the engine needs: far from where the kernel puts
 /// things by itself, so that the program finds its memory where it would be without the engine.
@@ -128,7 +156,18 @@ pub struct LogHead {
     pub len: AtomicU64,
     /// What happened in the process.
     pub statistics: Statistics,
+    /// [`RUNS`], [`ENDS`] or [`EXECUTED`].
+    pub state: AtomicU32,
+    /// How many processes have been forked off, whose logs refer to this one.
+    pub children: AtomicU32,
 }
+
+/// The process runs, or was ended by somebody else.
+pub const RUNS: u32 = 0;
+/// It is about to end.
+pub const ENDS: u32 = 1;
+/// It has become another program, which has a log of its own.
+pub const EXECUTED: u32 = 2;
 
 /// What the engine did.
 #[repr(C)]
@@ -162,6 +201,25 @@ pub struct Statistics {
     pub renewals: u64,
     /// Fill.
     pub unused: [u64; 2],
+}
+
+impl Statistics {
+    /// Adds what happened in another process.
+    pub fn add(&mut self, other: &Self) {
+        self.units += other.units;
+        self.code += other.code;
+        self.links += other.links;
+        self.entries += other.entries;
+        self.returns += other.returns;
+        self.targets += other.targets;
+        self.kernel_calls += other.kernel_calls;
+        self.signals += other.signals;
+        self.invalid += other.invalid;
+        self.time += other.time;
+        self.traces += other.traces;
+        self.lost += other.lost;
+        self.renewals += other.renewals;
+    }
 }
 
 /// How long a process's log can get.

@@ -17,9 +17,11 @@ pub fn execute(thread: &mut Thread) -> Result<usize, Errno> {
     let nr = thread.context.registers[RAX];
     // A shell looks for a program by trying: no need to ask for each of its guesses.
     let exists = nr == number::EXECVEAT || is_executable(call[0]);
-    let arena = PROCESS.take().as_ref().map(|p| p.arena);
-    let mailbox = match arena {
-        Some(arena) if exists && arena.options & ALONE == 0 => ask(arena),
+    let known =
+        PROCESS.take().as_ref().map(|p| (p.arena, if p.is_own() { p.log.offset(p.arena) } else { 0 }));
+    let arena = known.map(|(arena, _)| arena);
+    let mailbox = match known {
+        Some((arena, log)) if exists && arena.options & ALONE == 0 => ask(arena, log),
         _ => None,
     };
     // SAFETY: replaces this program, or does nothing.
@@ -39,7 +41,7 @@ fn is_executable(path: usize) -> bool {
     unsafe { kernel::call6(FACCESSAT, [AT_FDCWD as usize, path, 1, 0, 0, 0]) }.is_ok()
 }
 
-fn ask(arena: &'static Arena) -> Option<&'static Mailbox> {
+fn ask(arena: &'static Arena, log: u64) -> Option<&'static Mailbox> {
     // With as many processes as mailboxes about to execute something, the next waits a little.
     let mailbox = loop {
         let free = |m: &&Mailbox| {
@@ -51,6 +53,7 @@ fn ask(arena: &'static Arena) -> Option<&'static Mailbox> {
         core::hint::spin_loop();
     };
     mailbox.tid.store(kernel::gettid(), Ordering::Relaxed);
+    mailbox.log.store(log, Ordering::Relaxed);
     mailbox.state.store(WILL_EXECUTE, Ordering::Release);
     ring(arena);
     wait_while(&mailbox.state, WILL_EXECUTE);

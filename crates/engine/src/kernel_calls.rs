@@ -24,6 +24,7 @@ pub mod number {
     pub const EXECVE: u64 = 59;
     pub const EXIT: u64 = 60;
     pub const ARCH_PRCTL: u64 = 158;
+    pub const EXIT_GROUP: u64 = 231;
     pub const EXECVEAT: u64 = 322;
     pub const PKEY_MPROTECT: u64 = 329;
     pub const RSEQ: u64 = 334;
@@ -31,7 +32,7 @@ pub mod number {
 }
 use number::*;
 
-const WATCHED: [u64; 18] = [
+const WATCHED: [u64; 19] = [
     RT_SIGPROCMASK,
     RT_SIGACTION,
     RT_SIGRETURN,
@@ -45,6 +46,7 @@ const WATCHED: [u64; 18] = [
     VFORK,
     EXECVE,
     EXIT,
+    EXIT_GROUP,
     ARCH_PRCTL,
     EXECVEAT,
     PKEY_MPROTECT,
@@ -79,6 +81,11 @@ pub fn handle(thread: &mut Thread) {
     let result = match thread.context.registers[RAX] {
         CLONE | FORK | VFORK | CLONE3 => threads::begin(thread),
         EXIT => threads::end(thread),
+        EXIT_GROUP => {
+            threads::end_process();
+            // SAFETY: there is nothing after it.
+            unsafe { as_asked(thread) }
+        }
         RT_SIGACTION => signals::action(thread, arguments(thread)),
         RT_SIGPROCMASK => signals::mask(thread, arguments(thread)),
         RT_SIGRETURN => signals::return_from_handler(thread),

@@ -8,7 +8,7 @@
 //! * [`entry`], [`dispatch`]: between the cache and the engine
 //! * [`translate`], [`cache`], [`sites`], [`region`], [`renewal`]: code
 //! * [`kernel_calls`], [`threads`], [`execute`]: what the program asks of the kernel
-//! * [`maps`], [`log`], [`written`]: what lies where, for the engine and for whoever reads the counters
+//! * [`maps`], [`log`], [`written`], [`room`]: what lies where, for the engine and for whoever reads the counters
 
 #![cfg_attr(not(test), no_std)]
 #![allow(unsafe_code)]
@@ -35,6 +35,7 @@ pub mod processor;
 pub mod region;
 pub mod renewal;
 pub mod returns;
+pub mod room;
 pub mod signals;
 pub mod sites;
 pub mod thread;

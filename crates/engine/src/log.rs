@@ -1,5 +1,6 @@
 //! What the engine writes down for whoever reads the counters: what code lies where, and what each counter counts.
 
+use crate::room;
 use core::sync::atomic::Ordering;
 use relive_abi::engine::{self as abi, Arena, LogHead, Record, Statistics};
 
@@ -41,7 +42,7 @@ impl Log {
 
     /// A new one for this process.
     pub fn new(arena: &Arena, process: u32, pid: u32) -> Option<Self> {
-        let offset = arena.take(abi::LOG, process, pid, abi::LOG_LEN)?;
+        let offset = room::take(arena, abi::LOG, process, pid, abi::LOG_LEN)?;
         Some(Self { at: &raw const *arena as u64 + offset, unread: Statistics::default() })
     }
 
@@ -54,6 +55,12 @@ impl Log {
     pub fn written(&self) -> u64 {
         // SAFETY: the log begins with its length.
         if self.at == 0 { 0 } else { unsafe { *(self.at as *const u64) } }
+    }
+
+    /// What others look at.
+    pub fn head(&self) -> Option<&LogHead> {
+        // SAFETY: the log has a head, which lives as long as the process.
+        (self.at != 0).then(|| unsafe { &*(self.at as *const LogHead) })
     }
 
     /// What happened in the process.

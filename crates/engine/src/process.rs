@@ -7,6 +7,7 @@ use crate::maps::Maps;
 use crate::thread::Thread;
 use alloc::vec::Vec;
 use relive_abi::engine::{self as abi, Arena};
+use relive_abi::kernel;
 
 /// The process the engine is in.
 pub static PROCESS: Lock<Option<Process>> = Lock::new(None);
@@ -17,6 +18,8 @@ pub struct Process {
     pub arena: &'static Arena,
     /// The number of the process in it.
     pub number: u32,
+    /// As the kernel numbers it.
+    pub pid: u32,
     /// What can be executed.
     pub maps: Maps,
     /// What has been translated.
@@ -37,11 +40,13 @@ impl Process {
     /// Begins to watch this process.
     pub fn new(arena: &'static Arena) -> Option<Self> {
         let number = arena.processes.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-        let log = Log::new(arena, number, relive_abi::kernel::getpid())?;
+        let pid = kernel::getpid();
+        let log = Log::new(arena, number, pid)?;
         let cache = Cache::new(arena.options & abi::COUNT != 0, arena.cache_len);
         Some(Self {
             arena,
             number,
+            pid,
             maps: Maps::new(),
             cache,
             log,
@@ -50,5 +55,10 @@ impl Process {
             threads: Vec::new(),
             ended: Vec::new(),
         })
+    }
+
+    /// Whether the calling thread is one of the process, not a child that borrows its memory.
+    pub fn is_own(&self) -> bool {
+        kernel::getpid() == self.pid
     }
 }

@@ -5,6 +5,7 @@ use crate::frame::{SignalInfo, SignalStack};
 use crate::kernel_calls::{self, arguments, number};
 use crate::log::Log;
 use crate::process::{PROCESS, Process};
+use crate::room;
 use crate::signals::{self, Handlers};
 use crate::thread::register::{R11, RAX, RCX, RSP};
 use crate::thread::{self, KERNEL_CALLS, RETURNS, Thread, offset};
@@ -55,7 +56,7 @@ fn map_counters(process: &Process, thread: &Thread) -> Result<(), Errno> {
     }
     let from = &raw const *arena as u64;
     let pid = kernel::getpid();
-    let chunk = arena.take(abi::COUNTERS, process.number, pid, abi::COUNTERS_LEN).ok_or(ENOMEM)?;
+    let chunk = room::take(arena, abi::COUNTERS, process.number, pid, abi::COUNTERS_LEN).ok_or(ENOMEM)?;
     // SAFETY: what is there belongs to the thread and holds nothing, or counters of the parent process.
     unsafe { kernel::mremap(from + chunk, 0, to, abi::COUNTERS_LEN) }?;
     Ok(())
@@ -134,6 +135,9 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Resul
     // Held over the call, so that the copy is in order.
     let mut guard = PROCESS.take();
     let process = guard.as_mut().ok_or(EINVAL)?;
+    // Whoever reads logs knows by this how many may still come that refer to this one.
+    let children = |n: u32| process.log.head().map(|head| head.children.fetch_add(n, Ordering::Relaxed));
+    children(1);
     let mask = kernel::block_signals();
     // SAFETY: the child returns here too, on a copy of this stack.
     let child = unsafe { kernel::call6(number as usize, call) };
@@ -147,6 +151,9 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Resul
         }
         become_process(process, thread);
     } else {
+        if child.is_err() {
+            children(1u32.wrapping_neg());
+        }
         kernel::restore_signals(mask);
     }
     child
@@ -154,12 +161,13 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Resul
 
 /// In the child of a fork: what it counts is its own from now on.
 fn become_process(process: &mut Process, thread: &mut Thread) {
+    process.pid = kernel::getpid();
     process.is_apart = process.arena.options & abi::ALONE != 0;
     if process.is_apart {
         process.log = Log::nowhere();
     } else {
         process.number = process.arena.processes.fetch_add(1, Ordering::Relaxed);
-        let log = Log::new(process.arena, process.number, kernel::getpid());
+        let log = Log::new(process.arena, process.number, process.pid);
         let parent = core::mem::replace(&mut process.log, log.unwrap_or_else(Log::nowhere));
         // Counters go on meaning what they meant in the parent.
         let (at, len) = (parent.offset(process.arena), parent.written());
@@ -275,6 +283,16 @@ unsafe extern "C" fn clone(number: u64, arguments: &[usize; 6], child: u64) -> i
         begun = sym begun,
         leave = sym entry::leave,
     )
+}
+
+/// A process ends itself, unless this is a child that only borrows its memory.
+pub fn end_process() {
+    if let Some(process) = PROCESS.take().as_ref()
+        && let Some(head) = process.log.head()
+        && process.is_own()
+    {
+        head.state.store(abi::ENDS, Ordering::Release);
+    }
 }
 
 /// A thread ends itself.

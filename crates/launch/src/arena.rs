@@ -2,12 +2,12 @@
 
 use crate::Error;
 use relive_abi::engine::{self as abi, Arena as Head, Record};
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::Ordering;
 
-/// How much room there is: of addresses, not of memory.
-const LEN: u64 = 1 << 40;
+const LEN: u64 = abi::ARENA_LEN;
 
 /// The arena, mapped here.
 pub struct Arena {
@@ -78,25 +78,26 @@ impl Arena {
     fn chunks(&self) -> impl Iterator<Item = &abi::Chunk> {
         let head = self.head();
         let n = (head.chunks.load(Ordering::Acquire) as usize).min(abi::MOST_CHUNKS);
-        head.directory[..n].iter().filter(|c| c.kind.load(Ordering::Acquire) != 0)
+        head.directory[..n]
+            .iter()
+            .filter(|c| matches!(c.kind.load(Ordering::Acquire), abi::LOG | abi::COUNTERS))
     }
 
-    /// All processes there have been.
+    /// All processes there are, and have been but for those that were [freed](Self::free).
     #[must_use]
     pub fn processes(&self) -> Vec<Process<'_>> {
         let mut found: Vec<Process<'_>> = Vec::new();
+        let mut by_number: HashMap<u32, usize> = HashMap::new();
         for chunk in self.chunks() {
-            let index = match found.iter().position(|p| p.number == chunk.process) {
-                Some(index) => index,
-                None => {
-                    let statistics = abi::Statistics::default();
-                    let (number, pid) = (chunk.process, chunk.pid);
-                    found.push(Process { number, pid, statistics, log: &[], counters: Vec::new() });
-                    found.len() - 1
-                }
-            };
+            let index = *by_number.entry(chunk.process).or_insert_with(|| {
+                let statistics = abi::Statistics::default();
+                let (number, pid) = (chunk.process, chunk.pid);
+                found.push(Process { number, pid, statistics, at: 0, log: &[], counters: Vec::new() });
+                found.len() - 1
+            });
             match chunk.kind.load(Ordering::Relaxed) {
                 abi::LOG => {
+                    found[index].at = chunk.offset;
                     found[index].log = self.log(chunk.offset, u64::MAX);
                     found[index].statistics = self.log_head(chunk.offset).statistics;
                 }
@@ -107,6 +108,21 @@ impl Arena {
         found
     }
 
+    /// Gives the room of a process to others.
+    pub(crate) fn free(&self, process: &Process<'_>) {
+        const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        for chunk in self.chunks().filter(|chunk| chunk.process == process.number) {
+            // SAFETY: numbers only. What is there becomes zero; nobody looks at it any more.
+            let done = unsafe {
+                libc::fallocate(self.file.as_raw_fd(), PUNCH, chunk.offset as i64, chunk.len as i64)
+            };
+            if done == 0 {
+                chunk.kind.store(abi::FREED, Ordering::Release);
+                self.head().freed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// A log, up to some length.
     fn log(&self, offset: u64, most: u64) -> &[u8] {
         let head = size_of::<abi::LogHead>() as u64;
@@ -114,7 +130,7 @@ impl Arena {
         self.bytes(offset + head, len.min(most).min(abi::LOG_LEN - head))
     }
 
-    fn log_head(&self, offset: u64) -> &abi::LogHead {
+    pub(crate) fn log_head(&self, offset: u64) -> &abi::LogHead {
         let bytes = self.bytes(offset, size_of::<abi::LogHead>() as u64);
         // SAFETY: every log begins with one, at a multiple of a page.
         unsafe { &*bytes.as_ptr().cast() }
@@ -164,11 +180,20 @@ pub struct Process<'a> {
     pub pid: u32,
     /// What the engine did in it.
     pub statistics: abi::Statistics,
+    /// Where its log is.
+    pub(crate) at: u64,
     log: &'a [u8],
     counters: Vec<&'a [u8]>,
 }
 
 impl Process<'_> {
+    /// Where the log of the process is that this one was forked off.
+    pub(crate) fn parent(&self) -> Option<u64> {
+        let (kind, rest) = self.log.split_first_chunk::<4>()?;
+        let at = rest.get(4..12)?.try_into().expect("eight bytes");
+        (u32::from_le_bytes(*kind) == abi::PARENT).then(|| u64::from_le_bytes(at))
+    }
+
     /// A counter, over all its threads.
     #[must_use]
     pub fn count(&self, counter: u32) -> u64 {

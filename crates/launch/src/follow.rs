@@ -5,7 +5,7 @@ use crate::arena::Arena;
 use crate::image::Image;
 use crate::inject::{Stopped, request, wait};
 use libc::pid_t;
-use relive_abi::engine::{DID_NOT_EXECUTE, FOLLOWED, FREE, Mailbox, NOT_FOLLOWED, WILL_EXECUTE};
+use relive_abi::engine::{DID_NOT_EXECUTE, EXECUTED, FOLLOWED, FREE, Mailbox, NOT_FOLLOWED, WILL_EXECUTE};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Answers until told to stop. Everything about one process is done by this one thread: the kernel wants it so.
@@ -102,6 +102,10 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
             return Err(Error::Gone(pid));
         }
         if is_execution(status) {
+            let before = mailbox.log.load(Ordering::Relaxed);
+            if before != 0 {
+                arena.log_head(before).state.store(EXECUTED, Ordering::Release);
+            }
             return Stopped::after_execution(pid)?.inject(image, arena);
         }
         // Some signal for the program on its way.

@@ -4,6 +4,7 @@
 //! * [`run`]: a command from its start to its end
 //! * `inject`: puts the engine into a process that stands still
 //! * `follow`: answers processes that are about to execute another program
+//! * `over`: processes that are over while others go on
 //! * [`arena`]: the memory shared with all of them, and what is written there
 //! * [`seen`]: what that says about the files they executed
 //! * [`generated`], [`vdso`]: code that is in no file
@@ -17,10 +18,12 @@ pub mod generated;
 mod image;
 mod inject;
 mod intervals;
+mod over;
 mod run;
 pub mod seen;
 pub mod vdso;
 
+pub use over::Each;
 pub use run::{Ended, Options, end_by, run};
 
 /// Why a program could not be run.

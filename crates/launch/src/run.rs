@@ -5,11 +5,13 @@ use crate::arena::Arena;
 use crate::follow;
 use crate::image::Image;
 use crate::inject::{Stopped, wait};
+use crate::over::{self, Each};
 use libc::pid_t;
 use relive_abi::engine::{ALONE, COUNT, TIME};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc;
 
 /// How to run a command.
 pub struct Options {
@@ -34,11 +36,11 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// Runs a command and everything it starts.
+/// Runs a command and everything it starts, and tells of each process when it is over, or at the end.
 ///
 /// # Errors
 /// If it cannot be executed, or the engine cannot be put into it.
-pub fn run(options: Options) -> Result<(Ended, Arena), Error> {
+pub fn run(options: Options, each: &mut Each<'_>) -> Result<Ended, Error> {
     let flag = |on: bool, flag: u32| if on { flag } else { 0 };
     let flags = flag(options.count, COUNT) | flag(options.time, TIME) | flag(!options.follow, ALONE);
     let arena = Arena::new(flags, options.cache_len)?;
@@ -54,14 +56,16 @@ pub fn run(options: Options) -> Result<(Ended, Arena), Error> {
     Stopped::after_execution(pid)?.inject(&image, &arena)?;
 
     let stop = AtomicBool::new(false);
-    let ended = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
+        let (_running, over) = mpsc::channel();
         scope.spawn(|| follow::serve(&arena, &image, &stop));
+        let arena = &arena;
+        scope.spawn(move || over::tell(arena, &over, each));
         let ended = end_of(pid);
         stop.store(true, Ordering::Release);
-        follow::ring(&arena);
+        follow::ring(arena);
         ended
-    })?;
-    Ok((ended, arena))
+    })
 }
 
 /// The command, for [`pass_on`].

@@ -40,6 +40,27 @@ pub struct File {
     pub ways: HashMap<(u64, u64), Place>,
     /// Code that ran when there were no counters any more.
     pub uncounted: Vec<(u64, u64)>,
+    /// How much of `straight` has been put together already.
+    compact: usize,
+}
+
+impl File {
+    /// Puts counts of the same code together, when there is much new: most processes do what others did.
+    fn compact(&mut self) {
+        const LITTLE: usize = 1 << 16;
+        if self.straight.len() < 2 * self.compact + LITTLE {
+            return;
+        }
+        self.straight.sort_unstable();
+        self.straight.dedup_by(|next, first| {
+            let same = (next.0, next.1) == (first.0, first.1);
+            if same {
+                first.2 += next.2;
+            }
+            same
+        });
+        self.compact = self.straight.len();
+    }
 }
 
 /// Not in the same file.
@@ -131,16 +152,6 @@ impl<'a> Unit<'a> {
 }
 
 impl Seen {
-    /// All that an arena holds.
-    #[must_use]
-    pub fn new(arena: &Arena) -> Self {
-        let mut seen = Self::nothing();
-        for process in arena.processes() {
-            seen.add(arena, &process);
-        }
-        seen
-    }
-
     /// Nothing yet.
     #[must_use]
     pub fn nothing() -> Self {
@@ -186,6 +197,7 @@ impl Seen {
         self.close(&view);
         for &file in &view.touched {
             self.files[file].processes.push(process.pid);
+            self.files[file].compact();
         }
         self.lost += process.statistics.lost;
     }
@@ -218,6 +230,7 @@ impl Seen {
                 targets: HashMap::new(),
                 ways: HashMap::new(),
                 uncounted: Vec::new(),
+                compact: 0,
             });
             files.len() - 1
         })

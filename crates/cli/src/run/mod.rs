@@ -8,11 +8,11 @@ use crate::output::{grouped, write_to};
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use relive_abi::engine::Statistics;
-use relive_launch::arena::Arena;
 use relive_launch::seen::Seen;
 use relive_launch::{Ended, Error, Options};
 use relive_profile::file;
 use relive_profile::model::Profile;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -85,7 +85,17 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         cache_len: args.cache_size << 20,
     };
     let since = SystemTime::now();
-    let (ended, arena) = match relive_launch::run(options) {
+    let mut total = Total::default();
+    // All together, or each process by its number.
+    let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
+    let run = relive_launch::run(options, &mut |arena, process| {
+        total.add(&process.statistics);
+        if !args.no_count {
+            let number = if args.per_process { process.number + 1 } else { 0 };
+            seen.entry(number).or_insert_with(Seen::nothing).add(arena, process);
+        }
+    });
+    let ended = match run {
         Ok(done) => done,
         Err(error) => {
             eprintln!("relive: {error}");
@@ -97,10 +107,10 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         }
     };
     if args.engine_stats {
-        show_statistics(&arena);
+        total.show();
     }
     if !args.no_count
-        && let Err(error) = save_all(args, &output, &arena, since)
+        && let Err(error) = save_all(args, &output, &seen, since)
     {
         eprintln!("relive: {error:#}");
         return ExitCode::from(125);
@@ -112,20 +122,32 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 /// What the engine did, over all processes.
-fn show_statistics(arena: &Arena) {
-    let processes = arena.processes();
-    let sum = |of: fn(&Statistics) -> u64| grouped(processes.iter().map(|p| of(&p.statistics)).sum());
-    eprintln!("processes       {:>15}", grouped(processes.len() as u64));
-    eprintln!("translations    {:>15}   in {} bytes of code", sum(|s| s.units), sum(|s| s.code));
-    eprintln!("links           {:>15}", sum(|s| s.links));
-    eprintln!("engine entries  {:>15}", sum(|s| s.entries));
-    eprintln!("  returns       {:>15}   that were not in the table", sum(|s| s.returns));
-    eprintln!("  targets       {:>15}   of jumps and calls that were new", sum(|s| s.targets));
-    eprintln!("  system calls  {:>15}", sum(|s| s.kernel_calls));
-    eprintln!("signals         {:>15}", sum(|s| s.signals));
-    eprintln!("code given up   {:>15}   translations of code that changed", sum(|s| s.invalid));
-    eprintln!("cache renewed   {:>15}   times, as it was full", sum(|s| s.renewals));
-    eprintln!("time in engine  {:>15}   microseconds", sum(|s| s.time / 1000));
+#[derive(Default)]
+struct Total {
+    processes: u64,
+    sum: Statistics,
+}
+
+impl Total {
+    fn add(&mut self, one: &Statistics) {
+        self.processes += 1;
+        self.sum.add(one);
+    }
+
+    fn show(&self) {
+        let Self { processes, sum } = self;
+        eprintln!("processes       {:>15}", grouped(*processes));
+        eprintln!("translations    {:>15}   in {} bytes of code", grouped(sum.units), grouped(sum.code));
+        eprintln!("links           {:>15}", grouped(sum.links));
+        eprintln!("engine entries  {:>15}", grouped(sum.entries));
+        eprintln!("  returns       {:>15}   that were not in the table", grouped(sum.returns));
+        eprintln!("  targets       {:>15}   of jumps and calls that were new", grouped(sum.targets));
+        eprintln!("  system calls  {:>15}", grouped(sum.kernel_calls));
+        eprintln!("signals         {:>15}", grouped(sum.signals));
+        eprintln!("code given up   {:>15}   translations of code that changed", grouped(sum.invalid));
+        eprintln!("cache renewed   {:>15}   times, as it was full", grouped(sum.renewals));
+        eprintln!("time in engine  {:>15}   microseconds", grouped(sum.time / 1000));
+    }
 }
 
 /// Where the profile goes.
@@ -154,15 +176,11 @@ fn check_place(args: &Args, output: &Path) -> Result<()> {
 }
 
 /// Writes one profile, or one for each process.
-fn save_all(args: &Args, output: &Path, arena: &Arena, since: SystemTime) -> Result<()> {
+fn save_all(args: &Args, output: &Path, seen: &BTreeMap<u32, Seen>, since: SystemTime) -> Result<()> {
     let mut describing = Describing::new(since, args.per_process);
-    if !args.per_process {
-        return save(args, output, &Seen::new(arena), &mut describing);
-    }
-    for process in arena.processes() {
-        let mut seen = Seen::nothing();
-        seen.add(arena, &process);
-        save(args, &numbered(output, process.number + 1), &seen, &mut describing)?;
+    for (&number, seen) in seen {
+        let output = if number == 0 { output.to_owned() } else { numbered(output, number) };
+        save(args, &output, seen, &mut describing)?;
     }
     Ok(())
 }
