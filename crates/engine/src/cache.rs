@@ -12,8 +12,10 @@ use crate::returns::Returns;
 use crate::signals;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
-use crate::translate::{self, Call, DROP, Entrance, Exit, Leg, Mark, Piece, Request, Unit, landing};
+use crate::translate::{self, Call, DROP, Entrance, Exit, LONGEST, Leg, Mark, Piece, Request, Unit, landing};
+use crate::whereabouts::Whereabouts;
 use crate::written::{self, WayOut, Written};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use relive_abi::engine as abi;
@@ -94,10 +96,11 @@ pub struct Cache {
     pub(crate) by_pc: HashMap<u64, u32>,
     pub(crate) exits: Vec<Exit>,
     pub(crate) pieces: Vec<Piece>,
+    whereabouts: Whereabouts,
     /// Exits by where they lead.
     ways: HashMap<u64, Vec<u32>>,
     /// By the address they come back to.
-    calls: HashMap<u64, Call>,
+    calls: BTreeMap<u64, Call>,
     pub(crate) sites: Sites,
     /// Where returns go.
     pub returns: Returns,
@@ -130,8 +133,9 @@ impl Cache {
             by_pc: HashMap::new(),
             exits: Vec::new(),
             pieces: Vec::new(),
+            whereabouts: Whereabouts::default(),
             ways: HashMap::new(),
-            calls: HashMap::new(),
+            calls: BTreeMap::new(),
             sites: Sites::reserve(),
             returns: Returns::reserve(),
             regions: Regions::new(most),
@@ -336,6 +340,7 @@ impl Cache {
             is_valid: true,
             record,
         });
+        self.whereabouts.insert(number, [unit.hot.at, unit.cold.at], &unit.pieces);
         self.pieces.extend(unit.pieces);
         self.by_pc.insert(pc, number);
         for exit in unit.trigger.into_iter().chain(unit.exits) {
@@ -422,17 +427,15 @@ impl Cache {
     /// Gives up what was made from a range of the program's memory. Whether there was any.
     pub fn invalidate(&mut self, start: u64, end: u64) -> bool {
         let mut any = false;
-        self.calls.retain(|&back, call| {
-            let stays = end <= call.pc || back < start;
-            if !stays {
-                self.returns.remove(back);
-                translate::close_landing(call.landing);
-            }
-            stays
-        });
-        for unit in &mut self.units {
-            let pieces = &self.pieces[unit.pieces.0 as usize..][..unit.pieces.1 as usize];
-            if !unit.is_valid || !pieces.iter().any(|p| p.start < end && start < p.end) {
+        let backs = self.calls.range(start..end.saturating_add(LONGEST as u64));
+        let backs: Vec<u64> = backs.filter(|(_, call)| call.pc < end).map(|(&back, _)| back).collect();
+        for call in backs.into_iter().filter_map(|back| self.calls.remove(&back)) {
+            self.returns.remove(call.back);
+            translate::close_landing(call.landing);
+        }
+        for number in self.whereabouts.take(start, end) {
+            let unit = &mut self.units[number as usize];
+            if !unit.is_valid {
                 continue;
             }
             any = true;
@@ -462,8 +465,8 @@ impl Cache {
         if let Some(old) = self.old.iter_mut().find(|old| old.contains(at)) {
             return old.place(at, maps);
         }
-        let number = self.units.iter().position(|unit| unit.holds(at))?;
-        let unit = &self.units[number];
+        let number = self.whereabouts.at(at).filter(|&number| self.units[number as usize].holds(at))?;
+        let unit = &self.units[number as usize];
         let request = Request {
             source: maps,
             pc: unit.pc,
@@ -484,7 +487,7 @@ impl Cache {
         let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);
         let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
         let mark = again.marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
-        Some((UnitId { generation: self.generation, unit: number as u32, record: unit.record }, *mark))
+        Some((UnitId { generation: self.generation, unit: number, record: unit.record }, *mark))
     }
 
     /// Whether a unit was made from a range of the program's memory.

@@ -42,5 +42,6 @@ pub mod thread;
 pub mod threads;
 pub mod traces;
 pub mod translate;
+pub mod whereabouts;
 pub mod written;
 pub mod zone;
