@@ -30,6 +30,7 @@ mod stale_bolt;
 mod table;
 mod truth;
 mod workload;
+mod world;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -72,6 +73,8 @@ enum Command {
     Speed(speed::Options),
     /// Profiles carried by relive and by BOLT's stale matching, against fresh ones
     StaleBolt(stale_bolt::Options),
+    /// Large programs at work under the engine: do they behave as without it?
+    World(world::Options),
 }
 
 fn main() -> ExitCode {
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Command::Precision(options) => precision::run(&options),
         Command::Speed(options) => speed::run(&options),
         Command::StaleBolt(options) => stale_bolt::run(&options),
+        Command::World(options) => world::run(&options),
     };
     match outcome {
         Ok(violations) => ExitCode::from(u8::from(violations > 0)),
