@@ -253,6 +253,21 @@ fn counts_as_instrument() {
     }
 }
 
+/// Each of many processes is counted once, though what they have counted is taken away while others go on.
+#[test]
+fn many_processes() {
+    let lab = Lab::new();
+    let script = "i=0; while [ $i -lt 200 ]; do (exit 3); i=$((i + 1)); done; /bin/true; echo $i";
+    let mut command = relive();
+    command.current_dir(lab.folder()).args(["run", "-o", "many.rprof", "--engine-stats", "--"]);
+    command.args(["/bin/sh", "-c", script]);
+    let ran = lab.finish(command);
+    assert_eq!((ran.status.code(), ran.stdout.as_str()), (Some(0), "200\n"), "{}", ran.stderr);
+    let processes = ran.stderr.lines().find_map(|line| line.strip_prefix("processes")).expect("a line");
+    // The shell, its 200 children, the one that became another program, and that program.
+    assert_eq!(processes.trim(), "203");
+}
+
 /// What a process has counted is there, whatever became of it.
 #[test]
 fn killed() {
