@@ -1,4 +1,4 @@
-# nginx with two workers under ab
+# nginx: two workers under ab, and a reload
 . "$(dirname "$0")/common.sh"
 set_up() { packages nginx-light apache2-utils; }
 run() {

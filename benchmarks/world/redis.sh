@@ -1,4 +1,4 @@
-# redis-server under redis-benchmark, with a background save
+# redis: redis-server under redis-benchmark, with a background save
 . "$(dirname "$0")/common.sh"
 set_up() { packages redis-server redis-tools; }
 run() {
