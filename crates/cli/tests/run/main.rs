@@ -257,7 +257,7 @@ fn counts_as_instrument() {
 #[test]
 fn many_processes() {
     let lab = Lab::new();
-    let script = "i=0; while [ $i -lt 200 ]; do (exit 3); i=$((i + 1)); done; /bin/true; echo $i";
+    let script = "i=0; while [ $i -lt 200 ]; do (exit 3); i=$((i + 1)); done; (exec /bin/true); echo $i";
     let mut command = relive();
     command.current_dir(lab.folder()).args(["run", "-o", "many.rprof", "--engine-stats", "--"]);
     command.args(["/bin/sh", "-c", script]);
