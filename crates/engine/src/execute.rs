@@ -17,8 +17,10 @@ pub fn execute(thread: &mut Thread) -> Result<usize, Errno> {
     let nr = thread.context.registers[RAX];
     // A shell looks for a program by trying: no need to ask for each of its guesses.
     let exists = nr == number::EXECVEAT || is_executable(call[0]);
-    let known =
-        PROCESS.take().as_ref().map(|p| (p.arena, if p.is_own() { p.log.offset(p.arena) } else { 0 }));
+    let known = PROCESS
+        .take()
+        .as_ref()
+        .map(|p| (p.arena, if p.is_own() && p.log.head().is_some() { p.log.offset(p.arena) } else { 0 }));
     let arena = known.map(|(arena, _)| arena);
     let mailbox = match known {
         Some((arena, log)) if exists && arena.options & ALONE == 0 => ask(arena, log),
