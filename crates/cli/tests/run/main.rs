@@ -217,7 +217,7 @@ fn processes() {
 }
 
 #[test]
-fn generated_code() {
+fn borders_of_memory() {
     behaves("gcc -O2", "borders.c");
 }
 
