@@ -73,6 +73,8 @@ pub struct Mailbox {
     pub state: AtomicU32,
     /// The thread that asks.
     pub tid: AtomicU32,
+    /// The signals that the new program shall block.
+    pub mask: AtomicU64,
 }
 
 /// Nobody uses the mailbox.

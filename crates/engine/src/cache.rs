@@ -9,7 +9,6 @@ use crate::log::{self, Log};
 use crate::maps::Maps;
 use crate::region::Regions;
 use crate::returns::Returns;
-use crate::signals;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
 use crate::translate::{self, Call, DROP, Entrance, Exit, Leg, Mark, Piece, Request, Unit, landing};
@@ -264,7 +263,6 @@ impl Cache {
             while self.guard.watch(&unit.pieces, maps) {
                 unit = translate::translate(&request, &mut self.effects);
             }
-            signals::watch_faults();
         }
         region.hot = put(&unit.hot).next_multiple_of(16);
         region.cold = put(&unit.cold).next_multiple_of(8);
@@ -419,11 +417,21 @@ impl Cache {
         any
     }
 
+    /// Lets the program write to a range of its memory again. Whether it could not, because of code there.
+    pub fn open(&mut self, start: u64, len: u64) -> bool {
+        let pages = self.guard.within(start, len);
+        for &page in &pages {
+            let (start, end) = self.guard.open(page);
+            self.invalidate(start, end);
+        }
+        !pages.is_empty()
+    }
+
     /// What place of the program a place in the cache is. Seldom asked, so that it is found out by translating once
     /// more; `None` if the code is not the same any more, or the place is not in a unit.
     pub fn place(&mut self, at: u64, maps: &Maps) -> Option<(u32, Mark)> {
-        let number = self.units.iter().position(|unit| unit.holds(at))?;
-        let unit = &self.units[number];
+        let number = self.unit_at(at)?;
+        let unit = &self.units[number as usize];
         let request = Request {
             source: maps,
             pc: unit.pc,
@@ -444,7 +452,12 @@ impl Cache {
         let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);
         let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
         let mark = again.marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
-        Some((number as u32, *mark))
+        Some((number, *mark))
+    }
+
+    /// The unit that an address in the cache belongs to.
+    pub fn unit_at(&self, at: u64) -> Option<u32> {
+        self.units.iter().position(|unit| unit.holds(at)).map(|number| number as u32)
     }
 
     /// Whether a unit was made from a range of the program's memory.

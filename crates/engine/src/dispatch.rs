@@ -59,15 +59,21 @@ fn find(thread: &mut Thread) -> u64 {
                 None => outside(to),
             }
         }
-        // A signal first, then the call again.
-        abi::KERNEL if thread.masked != 0 => process.go_on(exit.from, None),
         abi::KERNEL => {
             process.log.statistics().kernel_calls += 1;
             thread.context.pc = exit.to;
             drop(guard);
-            kernel_calls::handle(thread);
+            let is_done = !thread.is_masked() && kernel_calls::handle(thread);
             let mut guard = PROCESS.take();
-            guard.as_mut().expect("as before").go_on(thread.context.pc, None)
+            let process = guard.as_mut().expect("as before");
+            if is_done {
+                return process.go_on(thread.context.pc, None);
+            }
+            // A signal first, then the call again: here it was not made.
+            if let Some(unit) = process.cache.unit_at(exit.stub) {
+                thread.interrupted.leave_at(unit, &exit, &mut process.log);
+            }
+            process.go_on(exit.from, None)
         }
         HOT => {
             let counters = thread.this + u64::from(offset::counter(0));

@@ -3,6 +3,7 @@
 
 use crate::maps::Maps;
 use crate::translate::Piece;
+use alloc::vec::Vec;
 use hashbrown::HashSet;
 use relive_abi::PAGE;
 use relive_abi::kernel;
@@ -39,9 +40,14 @@ impl Guard {
         any
     }
 
-    /// Whether any page is protected.
-    pub fn is_used(&self) -> bool {
-        !self.pages.is_empty()
+    /// The protected pages in a range.
+    pub fn within(&self, start: u64, len: u64) -> Vec<u64> {
+        let (first, end) = (start & !(PAGE - 1), start.saturating_add(len));
+        if len / PAGE < self.pages.len() as u64 {
+            (first..end).step_by(PAGE as usize).filter(|page| self.pages.contains(page)).collect()
+        } else {
+            self.pages.iter().copied().filter(|page| (first..end).contains(page)).collect()
+        }
     }
 
     /// Whether a page is protected though the program can write to it.

@@ -7,7 +7,8 @@
 //! * [`boot`]: how it begins
 //! * [`entry`], [`dispatch`]: between the cache and the engine
 //! * [`translate`], [`cache`], [`sites`], [`region`]: code
-//! * [`kernel_calls`], [`threads`], [`execute`]: what the program asks of the kernel
+//! * [`kernel_calls`], [`threads`], [`execute`], [`masks`]: what the program asks of the kernel
+//! * [`signals`], [`interrupted`]: what the kernel tells the program
 //! * [`maps`], [`log`]: what lies where, for the engine and for whoever reads the counters
 
 #![cfg_attr(not(test), no_std)]
@@ -29,11 +30,14 @@ pub mod kernel_calls;
 pub mod lock;
 pub mod log;
 pub mod maps;
+pub mod masks;
 pub mod message;
 pub mod process;
 pub mod processor;
+pub mod program_memory;
 pub mod region;
 pub mod returns;
+pub mod segments;
 pub mod signals;
 pub mod sites;
 pub mod thread;

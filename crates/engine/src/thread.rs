@@ -90,6 +90,18 @@ pub struct Thread {
     pub hidden: u64,
     /// The signal; number 0 if there is none.
     pub put_aside: SignalInfo,
+    /// Signals that the engine needs itself, sent by somebody while they are blocked or another is put aside.
+    pub held: [SignalInfo; 2],
+    /// What the program blocks while it waits, in calls that say so.
+    pub waits_with: u64,
+    /// Whether it does: see [`crate::masks`].
+    pub wait: u32,
+    /// Whether the kernel has been asked to forget all handlers of a new process, the engine's too.
+    pub has_no_handlers: u32,
+    /// The program's own base of `gs`.
+    pub gs_base: u64,
+    /// What it has last loaded into `gs`.
+    pub gs_selector: u64,
     /// The program's signal stack.
     pub signal_stack: SignalStack,
     /// The engine's.
@@ -102,6 +114,14 @@ pub struct Thread {
     pub kernel_calls: [u8; KERNEL_CALLS],
     /// Where returns go, by the low bits of the address.
     pub returns: [u64; RETURNS],
+}
+
+impl Thread {
+    /// Whether a signal has been put aside, by a handler that may have run just now.
+    pub fn is_masked(&self) -> bool {
+        // SAFETY: a field of this thread.
+        unsafe { (&raw const self.masked).read_volatile() != 0 }
+    }
 }
 
 /// Distances from `gs`.

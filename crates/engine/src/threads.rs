@@ -5,6 +5,7 @@ use crate::frame::{SignalInfo, SignalStack};
 use crate::kernel_calls::{self, arguments, number};
 use crate::log::Log;
 use crate::process::{PROCESS, Process};
+use crate::program_memory;
 use crate::signals::{self, Handlers};
 use crate::thread::register::{R11, RAX, RCX, RSP};
 use crate::thread::{self, KERNEL_CALLS, RETURNS, Thread, offset};
@@ -53,6 +54,7 @@ fn map_counters(arena: &Arena, process: u32, thread: u64) -> Result<(), Errno> {
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_SIGHAND: u64 = 0x800;
+const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
 const SIGCHLD: u64 = 17;
 
 /// What is asked of `clone3`, as far as it matters here.
@@ -93,10 +95,7 @@ pub fn begin(thread: &mut Thread) -> Result<usize, Errno> {
             if len < 64 {
                 return Err(EINVAL);
             }
-            // SAFETY: the program says that it has that many bytes there.
-            unsafe {
-                core::ptr::copy_nonoverlapping(call[0] as *const u8, (&raw mut copy).cast(), len);
-            }
+            program_memory::read_into(call[0], &mut copy, len)?;
             (copy.flags, if copy.stack == 0 { 0 } else { copy.stack + copy.stack_len })
         }
     };
@@ -114,11 +113,11 @@ pub fn begin(thread: &mut Thread) -> Result<usize, Errno> {
     } else if !shares {
         call[1] = 0;
     }
-    if shares { share(thread, number, call, stack, flags) } else { fork(thread, number, call, stack) }
+    if shares { share(thread, number, call, stack, flags) } else { fork(thread, number, call, stack, flags) }
 }
 
 /// A process of its own, a copy of this one.
-fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Result<usize, Errno> {
+fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: u64) -> Result<usize, Errno> {
     // Held over the call, so that the copy is in order.
     let mut guard = PROCESS.take();
     let process = guard.as_mut().ok_or(EINVAL)?;
@@ -128,7 +127,12 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Resul
     if child == Ok(0) {
         // What has been put aside is the parent's.
         thread.put_aside = SignalInfo::NONE;
-        kernel::restore_signals(if thread.masked != 0 { thread.mask } else { mask });
+        thread.held = [SignalInfo::NONE; 2];
+        if flags & CLONE_CLEAR_SIGHAND != 0 {
+            thread.handlers = without_handlers(thread);
+            signals::watch();
+        }
+        kernel::restore_signals(if thread.is_masked() { thread.mask } else { mask });
         thread.masked = 0;
         if stack != 0 {
             thread.context.registers[RSP] = stack;
@@ -160,7 +164,7 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
     let child = {
         let mut guard = PROCESS.take();
         let process = guard.as_mut().ok_or(EINVAL)?;
-        let gone = |t: &Thread| !kernel::thread_exists(t.tid);
+        let gone = |t: &Thread| t.tid == 0 || !kernel::thread_exists(t.tid);
         let child = match process.ended.iter().position(|t| gone(t)) {
             Some(ended) => process.ended.swap_remove(ended),
             None => allocate(process)?,
@@ -175,12 +179,17 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         child.resume = process.go_on(thread.context.pc, None);
         child.inside = 1;
         child.put_aside = SignalInfo::NONE;
+        child.held = [SignalInfo::NONE; 2];
         child.hidden = thread.hidden;
+        (child.gs_base, child.gs_selector) = (thread.gs_base, thread.gs_selector);
+        child.has_no_handlers = u32::from(flags & CLONE_CLEAR_SIGHAND != 0);
         child.interrupted.forget();
         child.masked = 0;
         child.signal_stack = SignalStack::NONE;
         child.handlers = if flags & CLONE_SIGHAND != 0 {
             thread.handlers
+        } else if flags & CLONE_CLEAR_SIGHAND != 0 {
+            without_handlers(thread)
         } else {
             // SAFETY: a thread's handlers live as long as it does; the lock is held.
             let copy = unsafe { (*(thread.handlers as *const Handlers)).clone() };
@@ -189,7 +198,7 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         child
     };
     let mask = kernel::block_signals();
-    child.mask = if thread.masked != 0 { thread.mask } else { mask };
+    child.mask = if thread.is_masked() { thread.mask } else { mask };
     // SAFETY: the child has memory of its own for all that the engine needs.
     let result = unsafe { clone(number, &call, child.this) };
     kernel::restore_signals(mask);
@@ -199,13 +208,30 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         }
         return Err(Errno(-result as i32));
     }
+    if flags & CLONE_VFORK != 0 {
+        // Its owner has a program of its own by now, or is gone.
+        child.tid = 0;
+        if let Some(process) = PROCESS.take().as_mut() {
+            process.ended.push(child);
+        }
+    }
     Ok(result as usize)
+}
+
+/// A copy of a thread's handlers for a child that begins without.
+fn without_handlers(thread: &Thread) -> u64 {
+    // SAFETY: a thread's handlers live as long as it does; the lock is held.
+    let copy = unsafe { (*(thread.handlers as *const Handlers)).clone() };
+    Box::into_raw(Box::new(copy.without_handlers())).expose_provenance() as u64
 }
 
 /// The number is kept where the kernel cannot: the thread has not started yet when its parent goes on.
 unsafe extern "C" fn begun(thread: &mut Thread) {
     thread.tid = kernel::gettid();
     signals::use_own_stack(thread);
+    if thread.has_no_handlers != 0 {
+        signals::watch();
+    }
     kernel::restore_signals(thread.mask);
 }
 
@@ -247,8 +273,14 @@ unsafe extern "C" fn clone(number: u64, arguments: &[usize; 6], child: u64) -> i
     )
 }
 
-/// A thread ends itself.
-pub fn end(thread: &mut Thread) -> ! {
+/// A thread ends itself. Comes back if a signal is first.
+pub fn end(thread: &mut Thread) -> Result<usize, Errno> {
+    // From here on, signals for the process are for the other threads.
+    let mask = kernel::block_signals();
+    if thread.is_masked() {
+        kernel::restore_signals(mask);
+        return Err(entry::AGAIN);
+    }
     let this = thread.this;
     let code = arguments(thread)[0];
     if let Some(process) = PROCESS.take().as_mut() {

@@ -102,7 +102,8 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
             return Err(Error::Gone(pid));
         }
         if is_execution(status) {
-            return Stopped::after_execution(pid)?.inject(image, arena);
+            let mask = mailbox.mask.load(Ordering::Relaxed);
+            return Stopped::after_execution(pid)?.with_mask(mask).inject(image, arena);
         }
         // Some signal for the program on its way.
         let signal = match libc::WSTOPSIG(status) {

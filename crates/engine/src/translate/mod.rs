@@ -157,6 +157,18 @@ pub struct Mark {
     pub progress: Progress,
 }
 
+impl Mark {
+    /// Whether all of the program's state is what it is before an instruction of the program, at this address.
+    pub fn is_whole(&self, at: u64) -> bool {
+        self.at == at && self.spilled == Spilled::default() && is_place(self.pc)
+    }
+
+    /// Whether an instruction of the program begins here: not only the way to another unit, where it does.
+    pub fn begins(&self, at: u64) -> bool {
+        self.is_whole(at) && self.progress != Progress::Done
+    }
+}
+
 /// How far a unit has come, for its counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
@@ -617,7 +629,7 @@ impl Writer<'_, '_> {
         // As the kernel leaves it: where it came back to.
         self.unit.hot.address(Gpr::RCX, next);
         let after = self.next_exit() + 1;
-        self.exit(abi::KERNEL, step.piece, step.pc(), next, 0, 0, abi::NO_COUNTER);
+        self.exit(abi::KERNEL, step.piece, step.pc(), next, 0, stub, abi::NO_COUNTER);
         let stub = self.unit.cold.here();
         leave(&mut self.unit.cold, after);
         let field = self.unit.hot.jump(stub);
