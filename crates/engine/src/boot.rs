@@ -32,7 +32,7 @@ unsafe extern "C" fn begin(boot: &Boot) {
     TIMED.store(arena.options & TIME != 0, Ordering::Relaxed);
     entry::set_own(boot.engine, boot.engine_end);
     process.maps.hide(boot.engine, boot.engine_end);
-    let Ok(thread) = threads::allocate(&process) else { die(b"relive: no memory for counters\n") };
+    let Ok(thread) = threads::allocate(&mut process) else { die(b"relive: no memory for counters\n") };
     thread.tid = kernel::gettid();
     thread.context.registers = boot.registers;
     thread.context.rflags = boot.rflags;

@@ -6,7 +6,7 @@
 
 use crate::guard::Guard;
 use crate::log::{self, Log};
-use crate::maps::Maps;
+use crate::maps::{Mapping, Maps};
 use crate::region::Regions;
 use crate::returns::Returns;
 use crate::sites::{Lesson, Sites};
@@ -14,6 +14,7 @@ use crate::translate::emit::{Buffer, near, reaches};
 use crate::translate::{self, Call, DROP, Entrance, Exit, Leg, Mark, Piece, Request, Unit, landing};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
+use relive_abi::PAGE;
 use relive_abi::engine as abi;
 use relive_code::isa::EffectsReader;
 
@@ -73,6 +74,8 @@ pub struct Cache {
     ways: HashMap<u64, Vec<u32>>,
     /// By the address they come back to.
     calls: HashMap<u64, Call>,
+    /// What place is what place in the program, for units whose code can change.
+    marks: HashMap<u32, Vec<Mark>>,
     pub(crate) sites: Sites,
     /// Where returns go.
     pub returns: Returns,
@@ -104,6 +107,7 @@ impl Cache {
             pieces: Vec::new(),
             ways: HashMap::new(),
             calls: HashMap::new(),
+            marks: HashMap::new(),
             sites: Sites::reserve(),
             returns: Returns::reserve(),
             regions: Regions::default(),
@@ -244,7 +248,7 @@ impl Cache {
         let counter = (self.count && self.counters + 256 < MOST_COUNTERS).then_some(self.counters);
         let first_exit = self.exits.len() as u32;
         let known = &self.calls;
-        let request = Request {
+        let mut request = Request {
             source: maps,
             pc,
             legs: &legs,
@@ -255,12 +259,12 @@ impl Cache {
             counter,
             entrance,
             calls: &|back, pc| known.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
-            marks: false,
+            marks: mapping.can_change(),
         };
         let mut unit = translate::translate(&request, &mut self.effects);
-        let can_change = |p: &Piece| maps.find(p.start).is_some_and(|mapping| mapping.is_writable);
+        let can_change = |p: &Piece| maps.find(p.start).is_some_and(Mapping::can_change);
         if unit.pieces.iter().any(can_change) {
-            while self.guard.watch(&unit.pieces, maps) {
+            while self.guard.watch(&unit.pieces, maps) || !core::mem::replace(&mut request.marks, true) {
                 unit = translate::translate(&request, &mut self.effects);
             }
         }
@@ -271,7 +275,12 @@ impl Cache {
         let statistics = log.statistics();
         statistics.units += 1;
         statistics.code += u64::from(unit.hot.size() + unit.cold.size());
-        Some(self.add(pc, unit, entrance, legs, first_exit, counter))
+        let marks = core::mem::take(&mut unit.marks);
+        let number = self.add(pc, unit, entrance, legs, first_exit, counter);
+        if !marks.is_empty() {
+            self.marks.insert(number, marks);
+        }
+        Some(number)
     }
 
     fn add(
@@ -421,10 +430,31 @@ impl Cache {
     pub fn open(&mut self, start: u64, len: u64) -> bool {
         let pages = self.guard.within(start, len);
         for &page in &pages {
-            let (start, end) = self.guard.open(page);
-            self.invalidate(start, end);
+            self.open_page(page);
         }
         !pages.is_empty()
+    }
+
+    /// The same for one page that is protected. Says where the code is that was made from it.
+    pub fn open_page(&mut self, at: u64) -> u64 {
+        let code = self.guard.open(at);
+        self.invalidate(code, code + PAGE);
+        code
+    }
+
+    /// The program has said itself what can be done with a range, or what is there.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        for code in self.guard.forget(start, end) {
+            self.invalidate(code, code + PAGE);
+        }
+        self.invalidate(start, end);
+    }
+
+    /// There may be a new way to write to memory that several mappings share.
+    pub fn give_up_shared(&mut self) {
+        for code in self.guard.take_shared() {
+            self.invalidate(code, code + PAGE);
+        }
     }
 
     /// What place of the program a place in the cache is. Seldom asked, so that it is found out by translating once
@@ -445,13 +475,20 @@ impl Cache {
             calls: &|_, _| unit.shared_call,
             marks: true,
         };
-        let again = translate::translate(&request, &mut self.effects);
-        if (again.hot.size(), again.cold.size()) != (unit.hot.1, unit.cold.1) {
-            return None;
-        }
+        let again;
+        let marks = match self.marks.get(&number) {
+            Some(marks) => marks,
+            None => {
+                again = translate::translate(&request, &mut self.effects);
+                if (again.hot.size(), again.cold.size()) != (unit.hot.1, unit.cold.1) {
+                    return None;
+                }
+                &again.marks
+            }
+        };
         let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);
         let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
-        let mark = again.marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
+        let mark = marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
         Some((number, *mark))
     }
 

@@ -1,9 +1,9 @@
 //! What to do when code in the cache does not know the way.
 
-use crate::kernel_calls;
 use crate::process::{PROCESS, Process};
 use crate::thread::{RETURNS, Thread, offset};
-use crate::translate::HOT;
+use crate::translate::{HOT, Source as _};
+use crate::{kernel_calls, kernel_calls_32, kernel_writes};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_abi::engine as abi;
 use relive_abi::kernel;
@@ -59,11 +59,20 @@ fn find(thread: &mut Thread) -> u64 {
                 None => outside(to),
             }
         }
-        abi::KERNEL => {
+        abi::KERNEL | abi::REFUSED => {
             process.log.statistics().kernel_calls += 1;
             thread.context.pc = exit.to;
+            let is_old = process.maps.bytes(exit.from).starts_with(&kernel_calls_32::CALL);
             drop(guard);
-            let is_done = !thread.is_masked() && kernel_calls::handle(thread);
+            let is_done = match exit.kind {
+                abi::REFUSED => kernel_writes::again(thread),
+                _ if thread.is_masked() => false,
+                _ if is_old => match kernel_calls_32::handle(thread) {
+                    Some(is_done) => is_done,
+                    None => return exit.stub,
+                },
+                _ => kernel_calls::handle(thread),
+            };
             let mut guard = PROCESS.take();
             let process = guard.as_mut().expect("as before");
             if is_done {

@@ -5,7 +5,7 @@ use crate::entry::{self, AGAIN};
 use crate::process::{PROCESS, Process};
 use crate::thread::register::{R8, R9, R10, R11, RAX, RCX, RDI, RDX, RSI};
 use crate::thread::{KERNEL_CALLS, Thread};
-use crate::{masks, segments, signals, threads};
+use crate::{kernel_writes, masks, segments, signals, threads};
 use relive_abi::kernel::{self, EINVAL, ENOSYS, Errno};
 use relive_abi::page_up;
 
@@ -109,7 +109,10 @@ pub fn handle(thread: &mut Thread) -> bool {
         ARCH_PRCTL => segments::prctl(thread, call),
         // Restartable sequences know addresses of the program's code, which the cache is not.
         RSEQ => Err(ENOSYS),
-        _ => entry::call(number, &call),
+        _ => {
+            kernel_writes::open_ahead(number, &call);
+            entry::call(number, &call)
+        }
     };
     thread.context.registers[RAX] = match result {
         Ok(value) => value as u64,
@@ -123,15 +126,25 @@ pub fn handle(thread: &mut Thread) -> bool {
 
 /// A call that may take away or change code.
 fn changing(thread: &mut Thread, start: u64, len: u64, surely: bool) -> Result<usize, Errno> {
+    const MAP_SHARED: u64 = 1;
     const MAP_FIXED: u64 = 0x10;
+    const PROT_WRITE: u64 = 2;
     let mut guard = PROCESS.take();
     let Some(Process { maps, cache, .. }) = guard.as_mut() else { return Err(EINVAL) };
-    let replaces = surely || thread.context.registers[R10] & MAP_FIXED != 0;
+    let [number, rights, flags] = [RAX, RDX, R10].map(|r| thread.context.registers[r]);
+    let replaces = surely || flags & MAP_FIXED != 0;
     let end = start.saturating_add(page_up(len.min(1 << 47)));
-    if replaces && maps.overlaps(start, end) {
+    if replaces && number == MREMAP {
+        // Pages that move keep what can be done with them.
+        cache.open(start, end - start);
+    }
+    if replaces && (maps.overlaps(start, end) || !cache.guard.is_empty()) {
         maps.forget(start, end);
-        cache.guard.forget(start, end);
-        cache.invalidate(start, end);
+        cache.forget(start, end);
+    }
+    let shares = number == MMAP && flags & MAP_SHARED != 0 || number == MPROTECT || number == PKEY_MPROTECT;
+    if shares && rights & PROT_WRITE != 0 {
+        cache.give_up_shared();
     }
     // SAFETY: the program's own business. The lock is held, so that no other thread translates what goes away.
     unsafe { as_asked(thread) }

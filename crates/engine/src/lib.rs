@@ -27,6 +27,8 @@ pub mod guard;
 pub mod heap;
 pub mod interrupted;
 pub mod kernel_calls;
+pub mod kernel_calls_32;
+pub mod kernel_writes;
 pub mod lock;
 pub mod log;
 pub mod maps;

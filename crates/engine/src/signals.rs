@@ -16,6 +16,7 @@ use crate::frame::{
     DISABLED, Frame, ON_STACK, ONE_AT_A_TIME, SignalInfo, SignalStack, UserContext, extended_len,
     reset_extended,
 };
+use crate::kernel_writes;
 use crate::masks;
 use crate::message::fatal;
 use crate::process::{PROCESS, Process};
@@ -24,6 +25,7 @@ use crate::thread::Thread;
 use crate::thread::register::{RAX, RCX, RDI, RDX, RSI};
 use crate::translate::{RETURNING, Source as _, is_call, is_place, skip_call};
 use core::arch::{asm, naked_asm};
+use relive_abi::PAGE;
 use relive_abi::kernel::{self, EINTR, EINVAL, ENOMEM, EPERM, Errno};
 
 /// How many signals there are, with the one that does not exist.
@@ -352,12 +354,11 @@ fn is_change(
     let is_write = info.number == SEGV && info.code == NO_RIGHT && context.error & WRITE != 0;
     if !is_write || !cache.guard.holds(info.address) {
         // Another thread may have been there first.
-        return is_write && maps.find(info.address).is_some_and(|m| m.is_writable);
+        return is_write && cache.guard.has_held(info.address);
     }
     let here = cache.place(context.rip, maps);
-    let (start, end) = cache.guard.open(info.address);
-    cache.invalidate(start, end);
-    if here.is_some_and(|(unit, _)| cache.is_from(unit, start, end)) {
+    let code = cache.open_page(info.address);
+    if here.is_some_and(|(unit, _)| cache.is_from(unit, code, code + PAGE)) {
         // What it is about to change may be what it does next.
         step(thread, SignalInfo::new(CHANGED), context);
     }
@@ -417,6 +418,13 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
                 }
                 if mark.spilled.rcx {
                     *context.register(RCX) = thread.rcx;
+                }
+                if let Some(register) = mark.spilled.scratch {
+                    *context.register(register.number()) = thread.scratch;
+                }
+                if let Some(register) = mark.spilled.shifted {
+                    let register = context.register(register.number());
+                    *register = register.wrapping_sub(thread.gs_base);
                 }
             }
             // The place of the return address cannot be written to.
@@ -577,6 +585,8 @@ pub fn return_from_handler(thread: &mut Thread) -> ! {
         context.mask = ALL_BUT_NEEDED;
         context.rip = entry::raise as *const () as u64;
     }
+    // What the program called last is not what it was about to look at the result of.
+    thread.scratch = kernel_writes::NO_CALL;
     thread.inside = 0;
     // SAFETY: the kernel restores what is said here and goes there.
     unsafe {

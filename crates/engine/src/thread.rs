@@ -31,7 +31,9 @@ pub mod register {
     pub const RAX: usize = 0;
     pub const RCX: usize = 1;
     pub const RDX: usize = 2;
+    pub const RBX: usize = 3;
     pub const RSP: usize = 4;
+    pub const RBP: usize = 5;
     pub const RSI: usize = 6;
     pub const RDI: usize = 7;
     pub const R8: usize = 8;
@@ -138,6 +140,9 @@ pub mod offset {
     pub const ENTER_INDIRECT: u32 = offset_of!(Thread, enter_indirect) as u32;
     pub const WRONG_LANDING: u32 = offset_of!(Thread, wrong_landing) as u32;
     pub const TARGET: u32 = offset_of!(Thread, target) as u32;
+    pub const RDX: u32 = offset_of!(Thread, rdx) as u32;
+    pub const GS_BASE: u32 = offset_of!(Thread, gs_base) as u32;
+    pub const GS_SELECTOR: u32 = offset_of!(Thread, gs_selector) as u32;
     pub const KERNEL_CALLS: u32 = offset_of!(Thread, kernel_calls) as u32;
     pub const RETURNS: u32 = offset_of!(Thread, returns) as u32;
 

@@ -21,7 +21,7 @@ const STACK_LEN: u64 = 256 << 10;
 const SIGNAL_STACK_LEN: u64 = 64 << 10;
 
 /// Memory for a thread: its stack in the engine, then its own words, then counters in the arena.
-pub fn allocate(process: &Process) -> Result<&'static mut Thread, Errno> {
+pub fn allocate(process: &mut Process) -> Result<&'static mut Thread, Errno> {
     let at = crate::zone::map(SIGNAL_STACK_LEN + STACK_LEN + thread::LEN)?;
     let this = at + SIGNAL_STACK_LEN + STACK_LEN;
     map_counters(process.arena, process.number, this)?;
@@ -37,6 +37,7 @@ pub fn allocate(process: &Process) -> Result<&'static mut Thread, Errno> {
     thread.engine_stack = SignalStack::new(at, SIGNAL_STACK_LEN);
     thread.signal_stack = SignalStack::NONE;
     kernel_calls::watch(&mut thread.kernel_calls);
+    process.cache.guard.add(thread);
     thread.returns.fill(entry::unknown_return as *const () as u64);
     Ok(thread)
 }

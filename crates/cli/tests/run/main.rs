@@ -64,6 +64,27 @@ fn signals_and_stacks() {
     check("g++ -O2", "before_and_after.cc", &[]);
 }
 
+/// Programs that make it hard for the engine. `relive-benchmarks torture` runs them many times.
+#[test]
+fn torture() {
+    for (source, how) in [
+        ("changing_code.c", &["gcc -O2 -w", "gcc -O0 -w"][..]),
+        ("faults.c", &["gcc -O2", "gcc -O0 -fcf-protection=full"]),
+        ("gs.c", &["gcc -O2", "gcc -O0 -no-pie"]),
+        ("odd_instructions.c", &["gcc -O2", "gcc -O1 -static"]),
+        ("process_storm.c", &["gcc -O2"]),
+        ("signal_masks.c", &["gcc -O2"]),
+        ("signal_storm.c", &["gcc -O2", "gcc -O0"]),
+        ("stacks.c", &["gcc -O2", "gcc -O2 -fsplit-stack"]),
+        ("thread_storm.c", &["gcc -O2"]),
+        ("throws.cc", &["g++ -O2", "g++ -O2 -static"]),
+    ] {
+        for how in how {
+            check(how, &format!("../../run/programs/{source}"), &[]);
+        }
+    }
+}
+
 #[test]
 fn registers_of_all_kinds() {
     if std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" avx ")) {

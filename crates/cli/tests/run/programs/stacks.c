@@ -1,7 +1,7 @@
 /* Stacks that are switched, by the library and by hand, and state that signals must not change: x87, vectors of all
    lengths, mask registers, string instructions half way; and memory from `brk`. */
 #define _GNU_SOURCE
-#include <immintrin.h>
+#include "../../instrument/programs/expect.h"
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -36,7 +36,7 @@ static void tick(int number, siginfo_t *info, void *context)
     __asm__ volatile("movsd %0, %%xmm5; movsd %0, %%xmm12" : : "m"(one) : "xmm5", "xmm12");
 }
 
-__attribute__((target("avx512f,avx512bw"))) static uint64_t with_512(int rounds)
+__attribute__((target("avx512f,avx512bw"))) KEEP static uint64_t with_512(int rounds)
 {
     uint64_t low, mask;
     __asm__ volatile("mov $1, %%eax; vpbroadcastq %%rax, %%zmm17; vpxorq %%zmm5, %%zmm5, %%zmm5; kxorq %%k5, %%k5, %%k5\n\t"
@@ -51,7 +51,7 @@ __attribute__((target("avx512f,avx512bw"))) static uint64_t with_512(int rounds)
     return low * 31 + mask;
 }
 
-__attribute__((target("avx"))) static uint64_t with_256(int rounds)
+__attribute__((target("avx"))) KEEP static uint64_t with_256(int rounds)
 {
     double lanes[4], step[4] = {1, 2, 3, 4};
     __asm__ volatile("vmovupd %1, %%ymm12; vxorpd %%ymm5, %%ymm5, %%ymm5; mov %2, %%ecx\n"
@@ -63,7 +63,7 @@ __attribute__((target("avx"))) static uint64_t with_256(int rounds)
 }
 
 /* A deep x87 stack, another precision and rounding. */
-static uint64_t with_x87(int rounds)
+KEEP static uint64_t with_x87(int rounds)
 {
     uint16_t control = 0x0e7f, old;
     double result;
@@ -99,7 +99,7 @@ static uint64_t strings(int rounds)
 static ucontext_t main_context, contexts[3];
 static uint64_t trail;
 
-static void coroutine(int number)
+KEEP static void coroutine(int number)
 {
     for (int i = 0; i < 200; i++) {
         trail = trail * 5 + number;
@@ -121,9 +121,10 @@ static void library_contexts(void)
 
 /* By hand: saves what a call preserves and changes the stack pointer. */
 void switch_to(void **from, void *to);
-__asm__(".globl switch_to\nswitch_to:\n\tpush %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15\n\t"
+__asm__(".globl switch_to\n.type switch_to, @function\nswitch_to:\n\tpush %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15\n\t"
         "mov %rsp, (%rdi); mov %rsi, %rsp\n\t"
-        "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp; ret");
+        "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp; ret\n\t"
+        ".size switch_to, . - switch_to");
 
 static void *here, *there;
 
@@ -203,5 +204,8 @@ int main(int argc, char **argv)
     long result = syscall(334, &area, 32, 0, 0x53053053);
     printf("rseq %d\n", result == 0 || result == -1);
     printf("ticks %d\n", ticks > 3);
+    EXPECT_ENTRIES(with_x87, 5);
+    EXPECT_ENTRIES(switch_to, 10000);
+    EXPECT_ENTRIES(coroutine, 15);
     return 0;
 }
