@@ -38,7 +38,7 @@ struct Seen {
 }
 
 /// Builds and runs the programs. Returns how many runs were not as they should be.
-pub(crate) fn run(options: &Options) -> Result<usize> {
+pub(crate) fn run(options: &Options) -> Result<u64> {
     let relive = fs::canonicalize(&options.relive)
         .with_context(|| format!("{}: build it with `cargo build --release`", options.relive.display()))?;
     let folder = tempfile::tempdir()?;
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<usize> {
             bail!("{name} hangs without relive");
         };
         let native = start.elapsed();
-        let (mut wrong, mut hung, mut fastest) = (0, 0, Duration::MAX);
+        let (mut wrong, mut hung, mut fastest) = (0u64, 0u64, Duration::MAX);
         for _ in 0..options.repeat {
             let mut command = Command::new(&relive);
             command.args(["run", "-o"]).arg(folder.path().join("profile.rprof")).arg("--").arg(&program);
