@@ -21,6 +21,9 @@ static pid_t threads[WORKERS];
 static volatile int ready;
 static __thread sigjmp_buf out;
 static __thread volatile int may_jump;
+/* How many handlers are at work in each thread: nobody sends more than its stack has room for. */
+static volatile int depth[WORKERS];
+static __thread volatile int *own_depth;
 
 /* Overwrites what a handler may overwrite. */
 static void disturb(void)
@@ -40,6 +43,7 @@ static void on_timer(int number, siginfo_t *info, void *context)
 
 static void on_other(int number, siginfo_t *info, void *context)
 {
+    ++*own_depth;
     disturb();
     __atomic_add_fetch(&nested, 1, __ATOMIC_RELAXED);
     if (may_jump) {
@@ -47,6 +51,7 @@ static void on_other(int number, siginfo_t *info, void *context)
         __atomic_add_fetch(&jumped, 1, __ATOMIC_RELAXED);
         siglongjmp(out, 1);
     }
+    --*own_depth;
 }
 
 /* Carries, overflows, parities, the x87 stack, vectors and a string instruction: all of it in flight. */
@@ -93,6 +98,7 @@ static void *work(void *argument)
     long self = (long)argument;
     stack_t stack = {malloc(65536), 0, 65536};
     sigaltstack(&stack, 0);
+    own_depth = &depth[self];
     threads[self] = syscall(SYS_gettid);
     __atomic_add_fetch(&ready, 1, __ATOMIC_SEQ_CST);
     long wrong = 0;
@@ -104,6 +110,7 @@ static void *work(void *argument)
                 wrong += compute(self + 7, 20) == 1;
         }
         may_jump = 0;
+        *own_depth = 0;
     }
     stack.ss_flags = SS_DISABLE;
     sigaltstack(&stack, 0);
@@ -156,8 +163,9 @@ int main(int argc, char **argv)
     static const int numbers[] = {SIGUSR1, SIGUSR2};
     long end = milliseconds() + duration;
     for (long i = 0; milliseconds() < end; i++) {
-        syscall(SYS_tgkill, getpid(), threads[i % WORKERS], numbers[i / WORKERS % 2]);
-        if (i % 5 == 0)
+        if (depth[i % WORKERS] < 4)
+            syscall(SYS_tgkill, getpid(), threads[i % WORKERS], numbers[i / WORKERS % 2]);
+        if (i % 5 == 0 && depth[i % WORKERS] < 4)
             pthread_sigqueue(all[i % WORKERS], SIGRTMIN + 3, (union sigval){.sival_int = (int)i});
         for (volatile int pause = 0; pause < 3000; pause++)
             ;
