@@ -58,9 +58,14 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
         };
         let native = start.elapsed();
         let (mut wrong, mut hung, mut fastest) = (0u64, 0u64, Duration::MAX);
-        for _ in 0..options.repeat {
+        for round in 0..options.repeat {
             let mut command = Command::new(&relive);
-            command.args(["run", "-o"]).arg(folder.path().join("profile.rprof")).arg("--").arg(&program);
+            command.args(["run", "-o"]).arg(folder.path().join("profile.rprof"));
+            command.args(["--modules", &format!("*/{name}")]);
+            if round % 2 == 1 {
+                command.arg("--no-count");
+            }
+            command.arg("--").arg(&program);
             let start = Instant::now();
             match watch(&mut command, folder.path(), limit)? {
                 None => hung += 1,

@@ -100,6 +100,8 @@ pub struct Thread {
     pub wait: u32,
     /// Whether the kernel has been asked to forget all handlers of a new process, the engine's too.
     pub has_no_handlers: u32,
+    /// Whether its parent waits until it is not used any more.
+    pub is_lent: u32,
     /// The program's own base of `gs`.
     pub gs_base: u64,
     /// What it has last loaded into `gs`.

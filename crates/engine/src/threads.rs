@@ -4,6 +4,7 @@ use crate::entry;
 use crate::frame::{SignalInfo, SignalStack};
 use crate::kernel_calls::{self, arguments, number};
 use crate::log::Log;
+use crate::masks;
 use crate::process::{PROCESS, Process};
 use crate::program_memory;
 use crate::signals::{self, Handlers};
@@ -184,6 +185,8 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         child.hidden = thread.hidden;
         (child.gs_base, child.gs_selector) = (thread.gs_base, thread.gs_selector);
         child.has_no_handlers = u32::from(flags & CLONE_CLEAR_SIGHAND != 0);
+        child.is_lent = u32::from(flags & CLONE_VFORK != 0);
+        child.wait = masks::NO_WAIT;
         child.interrupted.forget();
         child.masked = 0;
         child.signal_stack = SignalStack::NONE;
@@ -213,6 +216,10 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         // Its owner has a program of its own by now, or is gone.
         child.tid = 0;
         if let Some(process) = PROCESS.take().as_mut() {
+            if child.handlers != thread.handlers {
+                // SAFETY: made for this child above, which is the only one to use them.
+                drop(unsafe { Box::from_raw(child.handlers as *mut Handlers) });
+            }
             process.ended.push(child);
         }
     }
@@ -284,7 +291,9 @@ pub fn end(thread: &mut Thread) -> Result<usize, Errno> {
     }
     let this = thread.this;
     let code = arguments(thread)[0];
-    if let Some(process) = PROCESS.take().as_mut() {
+    if thread.is_lent == 0
+        && let Some(process) = PROCESS.take().as_mut()
+    {
         // SAFETY: nobody else has it. It is given to another thread when the kernel says that this one is gone.
         process.ended.push(unsafe { &mut *(this as *mut Thread) });
     }

@@ -15,11 +15,7 @@ impl Writer<'_, '_> {
         self.unit.hot.store(offset::RCX, Gpr::RCX);
         let spilled = Spilled { rcx: true, ..Spilled::default() };
         self.mark(pc, spilled);
-        match step.insn.rare() {
-            Some(Rare::Gs) => self.load_target_through_gs(step),
-            Some(Rare::LowRelative(address)) => rare::load_target_at(&mut self.unit.hot, address),
-            _ => load_target(&mut self.unit.hot, step),
-        }
+        self.load_target(step);
         let is_call = step.insn.flow() == Flow::IndirectCall;
         if is_call {
             self.push_return(step.insn.next_addr().0);
@@ -30,6 +26,15 @@ impl Writer<'_, '_> {
             return self.call(step, abi::INDIRECT_CALL, 0);
         }
         self.jump_to_rcx(step);
+    }
+
+    /// Loads what an indirect jump or call would load, into `rcx`, which is spilled.
+    pub(super) fn load_target(&mut self, step: &Step) {
+        match step.rare {
+            Some(Rare::Gs) => self.load_target_through_gs(step),
+            Some(Rare::LowRelative(address)) => rare::load_target_at(&mut self.unit.hot, address),
+            _ => load_target(&mut self.unit.hot, step),
+        }
     }
 
     /// The end of a unit with a jump to where `rcx` says, which is spilled.
@@ -43,8 +48,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Loads what an indirect jump or call would load, into `rcx`: `ff /2` and `ff /4` become `8b /1`.
-pub(super) fn load_target(code: &mut Buffer, step: &Step) {
+/// The same as it is: `ff /2` and `ff /4` become `8b /1`.
+fn load_target(code: &mut Buffer, step: &Step) {
     let bytes = step.bytes();
     let opcode = bytes.iter().position(|&b| b == 0xff).expect("the only indirect jump there is");
     let mut rex = 0x48;

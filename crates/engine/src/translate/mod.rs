@@ -22,7 +22,7 @@ use free::Free;
 use relive_abi::engine as abi;
 use relive_abi::kernel::EFAULT;
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Tie};
+use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Rare, Tie};
 pub use trace::{Leg, Then, can_compare, differ};
 
 /// The longest instruction.
@@ -223,6 +223,7 @@ struct Step {
     bytes: [u8; LONGEST],
     piece: u32,
     then: Then,
+    rare: Option<Rare>,
 }
 
 impl Step {
@@ -262,11 +263,12 @@ fn follow(source: &dyn Source, start: u64) -> Way {
         let Some(insn) = found else { break };
         let copy = copy(&bytes[(insn.addr().0 - first) as usize..]);
         let piece = way.pieces.len() as u32 - 1;
-        way.steps.push(Step { insn, bytes: copy, piece, then: Then::On });
+        let rare = insn.rare();
+        way.steps.push(Step { insn, bytes: copy, piece, then: Then::On, rare });
         way.next = insn.next_addr().0;
         way.pieces[piece as usize].end = way.next;
         match insn.flow() {
-            _ if insn.rare().is_some_and(rare::ends) => break,
+            _ if rare.is_some_and(rare::ends) => break,
             Flow::Next if insn.is_fast_syscall() => break,
             Flow::Next => {}
             Flow::Branch(_) if branches < MOST_BRANCHES => {
@@ -475,7 +477,7 @@ impl Writer<'_, '_> {
         let pc = step.pc();
         self.mark(pc, Spilled::default());
         let bytes = step.bytes();
-        if let Some(rare) = step.insn.rare()
+        if let Some(rare) = step.rare
             && let Some(is_end) = self.rare(step, rare)
         {
             return is_end;
