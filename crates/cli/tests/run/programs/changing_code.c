@@ -102,6 +102,40 @@ static int by_another_thread(void)
     return sum;
 }
 
+static volatile int stop;
+
+static void *runs(void *argument)
+{
+    long wrong = 0;
+    while (!stop)
+        wrong += ((function)argument)(1) != 12;
+    return (void *)wrong;
+}
+
+/* One thread executes what another leaves as it is, on the page that it writes to. */
+static int beside(void)
+{
+    unsigned char *code = fresh(4096, ALL);
+    pthread_t others[2];
+    int sum = 0;
+    stop = 0;
+    adds(code, 11);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&others[i], 0, runs, code);
+    for (int i = 0; i < 200; i++) {
+        adds(code + 512 + i % 8 * 64, i);
+        sum += ((function)(code + 512 + i % 8 * 64))(3);
+    }
+    stop = 1;
+    for (int i = 0; i < 2; i++) {
+        void *wrong;
+        pthread_join(others[i], &wrong);
+        sum += (long)wrong * 100000;
+    }
+    munmap(code, 4096);
+    return sum;
+}
+
 /* Calls of the kernel that write to a page with code on it. */
 static int by_the_kernel(void)
 {
@@ -281,6 +315,7 @@ int main(int argc, char **argv)
         printf("rewritten %d\n", rewritten());
         printf("itself %d\n", changes_itself());
         printf("another thread %d\n", by_another_thread());
+        printf("beside %d\n", beside());
         printf("kernel %d\n", by_the_kernel());
         printf("views %d\n", two_views());
         printf("moved %d\n", protected_and_moved());

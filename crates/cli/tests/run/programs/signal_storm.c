@@ -21,9 +21,11 @@ static pid_t threads[WORKERS];
 static volatile int ready;
 static __thread sigjmp_buf out;
 static __thread volatile int may_jump;
-/* How many handlers are at work in each thread: nobody sends more than its stack has room for. */
-static volatile int depth[WORKERS];
-static __thread volatile int *own_depth;
+/* Signals that may interrupt their own handler: nobody sends more of them than a stack has room for. */
+static volatile int sent[WORKERS];
+static __thread volatile int *finished;
+static volatile int finished_all[WORKERS];
+static __thread int started;
 
 /* Overwrites what a handler may overwrite. */
 static void disturb(void)
@@ -43,7 +45,8 @@ static void on_timer(int number, siginfo_t *info, void *context)
 
 static void on_other(int number, siginfo_t *info, void *context)
 {
-    ++*own_depth;
+    int nests = number == SIGRTMIN + 4;
+    started += nests;
     disturb();
     __atomic_add_fetch(&nested, 1, __ATOMIC_RELAXED);
     if (may_jump) {
@@ -51,7 +54,7 @@ static void on_other(int number, siginfo_t *info, void *context)
         __atomic_add_fetch(&jumped, 1, __ATOMIC_RELAXED);
         siglongjmp(out, 1);
     }
-    --*own_depth;
+    *finished += nests;
 }
 
 /* Carries, overflows, parities, the x87 stack, vectors and a string instruction: all of it in flight. */
@@ -60,6 +63,7 @@ static uint64_t compute(uint64_t seed, int rounds)
     uint64_t a = seed, b = ~seed, c = seed * 3, count;
     static __thread char from[512], to[512];
     double x = (double)(seed & 1023), y;
+    memset(from, 0, sizeof from);
     for (int i = 0; i < rounds; i++) {
         __asm__ volatile("movq %0, %%xmm3\n\t"
                          "movq %1, %%xmm9\n\t"
@@ -87,7 +91,6 @@ static uint64_t compute(uint64_t seed, int rounds)
         __asm__ volatile("rep movsb" : "+S"(s), "+D"(d), "+c"(n) : : "memory");
         b ^= (uint64_t)(unsigned char)to[c & 511] << 7 ^ (uint64_t)x;
     }
-    memset(from, 0, sizeof from);
     return a ^ b ^ c;
 }
 
@@ -98,10 +101,10 @@ static void *work(void *argument)
     long self = (long)argument;
     stack_t stack = {malloc(65536), 0, 65536};
     sigaltstack(&stack, 0);
-    own_depth = &depth[self];
+    finished = &finished_all[self];
     threads[self] = syscall(SYS_gettid);
     __atomic_add_fetch(&ready, 1, __ATOMIC_SEQ_CST);
-    long wrong = 0;
+    volatile long wrong = 0;
     while (!stop) {
         wrong += compute(self + 7, 200) != expected[self];
         if (self == 0 && !sigsetjmp(out, 1)) {
@@ -110,7 +113,7 @@ static void *work(void *argument)
                 wrong += compute(self + 7, 20) == 1;
         }
         may_jump = 0;
-        *own_depth = 0;
+        *finished = started;
     }
     stack.ss_flags = SS_DISABLE;
     sigaltstack(&stack, 0);
@@ -140,7 +143,8 @@ int main(int argc, char **argv)
         expected[i] = compute(i + 7, 200);
     handle(SIGALRM, SA_RESTART | SA_ONSTACK, on_timer);
     handle(SIGPROF, SA_RESTART | SA_NODEFER, on_timer);
-    handle(SIGUSR1, SA_ONSTACK | SA_NODEFER, on_other);
+    handle(SIGUSR1, SA_ONSTACK, on_other);
+    handle(SIGRTMIN + 4, SA_ONSTACK | SA_NODEFER, on_other);
     handle(SIGUSR2, SA_RESTART, on_other);
     handle(SIGRTMIN + 3, SA_RESTART | SA_ONSTACK, on_other);
     pthread_t all[WORKERS];
@@ -163,10 +167,14 @@ int main(int argc, char **argv)
     static const int numbers[] = {SIGUSR1, SIGUSR2};
     long end = milliseconds() + duration;
     for (long i = 0; milliseconds() < end; i++) {
-        if (depth[i % WORKERS] < 4)
-            syscall(SYS_tgkill, getpid(), threads[i % WORKERS], numbers[i / WORKERS % 2]);
-        if (i % 5 == 0 && depth[i % WORKERS] < 4)
-            pthread_sigqueue(all[i % WORKERS], SIGRTMIN + 3, (union sigval){.sival_int = (int)i});
+        long to = i % WORKERS;
+        syscall(SYS_tgkill, getpid(), threads[to], numbers[i / WORKERS % 2]);
+        if (i % 5 == 0)
+            pthread_sigqueue(all[to], SIGRTMIN + 3, (union sigval){.sival_int = (int)i});
+        if (sent[to] - finished_all[to] < 5) {
+            sent[to]++;
+            pthread_sigqueue(all[to], SIGRTMIN + 4, (union sigval){.sival_int = (int)i});
+        }
         for (volatile int pause = 0; pause < 3000; pause++)
             ;
     }
