@@ -60,10 +60,12 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
         let (mut wrong, mut hung, mut fastest) = (0u64, 0u64, Duration::MAX);
         for round in 0..options.repeat {
             let mut command = Command::new(&relive);
-            command.args(["run", "-o"]).arg(folder.path().join("profile.rprof"));
-            command.args(["--modules", &format!("*/{name}")]);
+            command.arg("run");
             if round % 2 == 1 {
                 command.arg("--no-count");
+            } else {
+                command.arg("-o").arg(folder.path().join("profile.rprof"));
+                command.args(["--modules", &format!("*/{name}")]);
             }
             command.arg("--").arg(&program);
             let start = Instant::now();
