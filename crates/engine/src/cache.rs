@@ -239,7 +239,7 @@ impl Cache {
         maps: &mut Maps,
         log: &mut Log,
     ) -> Option<u32> {
-        maps.find_now(pc, log, &self.guard)?;
+        let mapping = maps.find_now(pc, log, &self.guard)?;
         let (region, is_new) = self.regions.near(pc);
         if is_new {
             maps.hide(region.start(), region.end());
