@@ -33,6 +33,8 @@ pub struct Arena {
     pub options: u32,
     /// Rings when a mailbox has been filled.
     pub doorbell: AtomicU32,
+    /// How many bytes of translated code a process may have before it starts anew.
+    pub cache_len: u64,
     /// Requests of processes to whoever runs them.
     pub mailboxes: [Mailbox; MAILBOXES],
     /// What the arena is divided into.
@@ -43,6 +45,8 @@ pub struct Arena {
 pub const COUNT: u32 = 1;
 /// Take the time in the engine.
 pub const TIME: u32 = 2;
+/// Leave alone what the process starts: forks are not written down, and programs it executes run by themselves.
+pub const ALONE: u32 = 4;
 
 /// A part of the arena that belongs to one process.
 #[repr(C)]
@@ -154,8 +158,12 @@ pub struct Statistics {
     pub time: u64,
     /// Units that follow a usual way, in place of another.
     pub traces: u64,
+    /// Units and targets for which there was no counter any more.
+    pub lost: u64,
+    /// Times the cache was full.
+    pub renewals: u64,
     /// Fill.
-    pub unused: [u64; 4],
+    pub unused: [u64; 2],
 }
 
 /// How long a process's log can get.
@@ -186,6 +194,19 @@ pub const PARENT: u32 = 4;
 
 /// An [`Interruption`].
 pub const INTERRUPTION: u32 = 5;
+
+/// The code of the [`UNIT`] before, if not all of it is in files: the bytes of its pieces, one behind the other.
+pub const CODE: u32 = 6;
+
+/// A unit whose code was written down is in use again after other code has lain there. Two words of four bytes: which of
+/// the [`UNIT`]s, and nothing.
+pub const AGAIN: u32 = 7;
+
+/// Whether executable memory is that of a file, which can be read later too. One that is gone cannot.
+#[must_use]
+pub fn is_file(path: &[u8], inode: u64) -> bool {
+    path.starts_with(b"/") && inode != 0 && !path.ends_with(b" (deleted)")
+}
 
 /// A unit that was left in the middle, by a signal whose handler did not come back there.
 #[repr(C)]
@@ -225,7 +246,7 @@ pub struct Mapping {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Unit {
-    /// The counter of its entries, or [`NO_COUNTER`].
+    /// The counter of its entries; [`NO_COUNTER`] if they were used up, so that it is not known how often it ran.
     pub entries: u32,
     /// How many pieces it has.
     pub pieces: u32,
@@ -303,7 +324,7 @@ pub struct Target {
     pub site: u64,
     /// Where it went.
     pub to: u64,
-    /// How often.
+    /// How often; [`NO_COUNTER`] as for units.
     pub counter: u32,
     /// The mapping the site lies in.
     pub mapping: u32,

@@ -43,7 +43,7 @@ unsafe extern "C" fn begin(boot: &Boot) {
     thread.hidden = masks::begin();
     thread.handlers = Box::into_raw(Box::new(Handlers::inherited())).expose_provenance() as u64;
     signals::use_own_stack(thread);
-    thread.resume = process.go_on(boot.rip, None);
+    thread.resume = process.go_on(thread, boot.rip, None);
     *guard = Some(process);
 }
 

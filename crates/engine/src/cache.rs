@@ -5,13 +5,14 @@
 //! it.
 
 use crate::guard::Guard;
-use crate::log::{self, Log};
+use crate::log::Log;
 use crate::maps::{Mapping, Maps};
 use crate::region::Regions;
 use crate::returns::Returns;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
 use crate::translate::{self, Call, DROP, Entrance, Exit, Leg, Mark, Piece, Request, Unit, landing};
+use crate::written::{self, WayOut, Written};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use relive_abi::PAGE;
@@ -31,8 +32,8 @@ pub struct Entry {
     /// The program's code in it: the first of [`Cache::pieces`], and how many.
     pub(crate) pieces: (u32, u32),
     /// Its parts in the cache, each with its length.
-    hot: (u64, u32),
-    cold: (u64, u32),
+    pub(crate) hot: (u64, u32),
+    pub(crate) cold: (u64, u32),
     /// What it was translated with, so that it can be done again.
     first_exit: u32,
     counter: u32,
@@ -45,6 +46,29 @@ pub struct Entry {
     /// The unit it replaces.
     pub(crate) older: Option<u32>,
     is_valid: bool,
+    /// Its number in the log.
+    record: u32,
+}
+
+/// What a unit was translated with, and its number in the log.
+struct Made {
+    entrance: Entrance,
+    legs: Vec<Leg>,
+    first_exit: u32,
+    counter: Option<u32>,
+    record: u32,
+}
+
+/// A unit: its number here, and in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct UnitId {
+    /// Of which cache: see [`Cache::generation`].
+    pub generation: u32,
+    /// Here.
+    pub unit: u32,
+    /// In the log.
+    pub record: u32,
 }
 
 impl Entry {
@@ -58,7 +82,7 @@ impl Entry {
         (self.counter != abi::NO_COUNTER).then_some((self.counter, self.first_exit as usize + 1))
     }
 
-    fn holds(&self, at: u64) -> bool {
+    pub(crate) fn holds(&self, at: u64) -> bool {
         at.wrapping_sub(self.hot.0) < u64::from(self.hot.1)
             || at.wrapping_sub(self.cold.0) < u64::from(self.cold.1)
     }
@@ -79,10 +103,16 @@ pub struct Cache {
     pub(crate) sites: Sites,
     /// Where returns go.
     pub returns: Returns,
-    regions: Regions,
+    pub(crate) regions: Regions,
     effects: EffectsReader,
-    counters: u32,
-    count: bool,
+    /// What has been written down, if anything is to be.
+    pub(crate) written: Option<Written>,
+    /// How many caches there have been before.
+    pub generation: u32,
+    /// Those that a thread may still be in: see [`crate::renewal`].
+    pub(crate) old: Vec<Cache>,
+    /// Whether only what threads come back to is left.
+    pub(crate) is_trimmed: bool,
     /// How many exits were given a way.
     pub links: u64,
     /// How many units were given up.
@@ -94,12 +124,9 @@ pub struct Cache {
 /// How often a unit is entered before it is looked at more closely.
 const THRESHOLD: u32 = 5000;
 
-/// Counters at most.
-const MOST_COUNTERS: u32 = (abi::COUNTERS_LEN / 8) as u32;
-
 impl Cache {
     /// Nothing yet.
-    pub fn new(count: bool) -> Self {
+    pub fn new(count: bool, most: u64) -> Self {
         Self {
             units: Vec::new(),
             by_pc: HashMap::new(),
@@ -110,10 +137,12 @@ impl Cache {
             marks: HashMap::new(),
             sites: Sites::reserve(),
             returns: Returns::reserve(),
-            regions: Regions::default(),
+            regions: Regions::new(most),
             effects: EffectsReader::new(),
-            counters: 0,
-            count,
+            written: count.then(Written::default),
+            generation: 0,
+            old: Vec::new(),
+            is_trimmed: false,
             links: 0,
             invalid: 0,
             guard: Guard::default(),
@@ -162,11 +191,8 @@ impl Cache {
             return Some(way);
         }
         let site = self.exits[exit as usize];
-        let counter = if self.count { self.take_counter() } else { None };
-        if let (Some(counter), Some(mapping)) = (counter, maps.find(site.from)) {
-            let target = abi::Target { site: site.from, to, counter, mapping: mapping.number };
-            log.write(abi::TARGET, &[log::bytes(&target)]);
-        }
+        let way = WayOut { unit: self.record_of(exit), site: site.from, to, to_unit: self.record_at(to) };
+        let counter = self.written.as_mut().and_then(|written| written.target(&way, maps, log));
         let (region, _) = self.regions.near(site.from);
         let first = self.exits.len() as u32;
         let mut code = Buffer::new(region.hot);
@@ -184,11 +210,14 @@ impl Cache {
         Some(self.sites.way(exit, to).unwrap_or(body))
     }
 
-    fn take_counter(&mut self) -> Option<u32> {
-        (self.counters < MOST_COUNTERS).then(|| {
-            self.counters += 1;
-            self.counters - 1
-        })
+    /// The number in the log of the unit with an exit.
+    pub(crate) fn record_of(&self, exit: u32) -> u32 {
+        self.unit_of(exit).map_or(0, |unit| self.units[unit as usize].record)
+    }
+
+    /// The number in the log of the unit at an address.
+    pub(crate) fn record_at(&self, pc: u64) -> u32 {
+        self.by_pc.get(&pc).map_or(0, |&unit| self.units[unit as usize].record)
     }
 
     fn find_or_translate(
@@ -244,8 +273,6 @@ impl Cache {
         if is_new {
             maps.hide(region.start(), region.end());
         }
-        // Nearly full: the last units are not counted.
-        let counter = (self.count && self.counters + 256 < MOST_COUNTERS).then_some(self.counters);
         let first_exit = self.exits.len() as u32;
         let known = &self.calls;
         let mut request = Request {
@@ -256,42 +283,46 @@ impl Cache {
             hot: region.hot,
             cold: region.cold,
             first_exit,
-            counter,
+            counter: self.written.as_ref().and_then(|written| written.guess(pc)),
             entrance,
             calls: &|back, pc| known.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
             marks: mapping.can_change(),
         };
-        let mut unit = translate::translate(&request, &mut self.effects);
         let can_change = |p: &Piece| maps.find(p.start).is_some_and(Mapping::can_change);
-        if unit.pieces.iter().any(can_change) {
-            while self.guard.watch(&unit.pieces, maps) || !core::mem::replace(&mut request.marks, true) {
-                unit = translate::translate(&request, &mut self.effects);
+        let (mut unit, record) = loop {
+            let unit = translate::translate(&request, &mut self.effects);
+            if unit.pieces.iter().any(can_change) {
+                if self.guard.watch(&unit.pieces, maps) || !core::mem::replace(&mut request.marks, true) {
+                    // It may have changed just before.
+                    continue;
+                }
             }
-        }
+            let Some(written) = &mut self.written else { break (unit, 0) };
+            let shape = written::shape(&unit, maps);
+            let counter = written.counter(pc, shape);
+            if counter == request.counter {
+                let record = written.unit(pc, shape, counter, &unit, maps, log);
+                break (unit, record);
+            }
+            request.counter = counter;
+        };
+        let counter = request.counter;
         region.hot = put(&unit.hot).next_multiple_of(16);
         region.cold = put(&unit.cold).next_multiple_of(8);
-        self.counters += unit.counters;
-        write_down(log, maps, counter, &unit);
         let statistics = log.statistics();
         statistics.units += 1;
         statistics.code += u64::from(unit.hot.size() + unit.cold.size());
         let marks = core::mem::take(&mut unit.marks);
-        let number = self.add(pc, unit, entrance, legs, first_exit, counter);
+        let made = Made { entrance, legs, first_exit, counter, record };
+        let number = self.add(pc, unit, made);
         if !marks.is_empty() {
             self.marks.insert(number, marks);
         }
         Some(number)
     }
 
-    fn add(
-        &mut self,
-        pc: u64,
-        unit: Unit,
-        entrance: Entrance,
-        legs: Vec<Leg>,
-        first_exit: u32,
-        counter: Option<u32>,
-    ) -> u32 {
+    fn add(&mut self, pc: u64, unit: Unit, made: Made) -> u32 {
+        let Made { entrance, legs, first_exit, counter, record } = made;
         let number = self.units.len() as u32;
         let entered_by = |by: Entrance| if by == entrance { unit.entrance } else { 0 };
         self.units.push(Entry {
@@ -310,6 +341,7 @@ impl Cache {
             is_loop: unit.exits.iter().any(|exit| exit.to == pc),
             older: None,
             is_valid: true,
+            record,
         });
         self.pieces.extend(unit.pieces);
         self.by_pc.insert(pc, number);
@@ -422,6 +454,11 @@ impl Cache {
                 let exit = self.exits[exit as usize];
                 patch(exit.field, exit.stub);
             }
+            // What comes there may be other code, which is counted apart.
+            for exit in self.sites.forget(unit.pc) {
+                let exit = self.exits[exit as usize];
+                patch(exit.field, exit.unknown());
+            }
         }
         any
     }
@@ -459,8 +496,11 @@ impl Cache {
 
     /// What place of the program a place in the cache is. Seldom asked, so that it is found out by translating once
     /// more; `None` if the code is not the same any more, or the place is not in a unit.
-    pub fn place(&mut self, at: u64, maps: &Maps) -> Option<(u32, Mark)> {
-        let number = self.unit_at(at)?;
+    pub fn place(&mut self, at: u64, maps: &Maps) -> Option<(UnitId, Mark)> {
+        if let Some(old) = self.old.iter_mut().find(|old| old.contains(at)) {
+            return old.place(at, maps);
+        }
+        let number = self.units.iter().position(|unit| unit.holds(at))? as u32;
         let unit = &self.units[number as usize];
         let request = Request {
             source: maps,
@@ -489,29 +529,36 @@ impl Cache {
         let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);
         let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
         let mark = marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
-        Some((number, *mark))
+        Some((UnitId { generation: self.generation, unit: number, record: unit.record }, *mark))
     }
 
     /// The unit that an address in the cache belongs to.
-    pub fn unit_at(&self, at: u64) -> Option<u32> {
-        self.units.iter().position(|unit| unit.holds(at)).map(|number| number as u32)
+    pub fn unit_at(&self, at: u64) -> Option<UnitId> {
+        if let Some(old) = self.old.iter().find(|old| old.contains(at)) {
+            return old.unit_at(at);
+        }
+        let number = self.units.iter().position(|unit| unit.holds(at))?;
+        let record = self.units[number].record;
+        Some(UnitId { generation: self.generation, unit: number as u32, record })
     }
 
     /// Whether a unit was made from a range of the program's memory.
-    pub fn is_from(&self, unit: u32, start: u64, end: u64) -> bool {
-        let unit = &self.units[unit as usize];
-        let pieces = &self.pieces[unit.pieces.0 as usize..][..unit.pieces.1 as usize];
+    pub fn is_from(&self, unit: UnitId, start: u64, end: u64) -> bool {
+        let cache = self.old.iter().find(|old| old.generation == unit.generation).unwrap_or(self);
+        let unit = &cache.units[unit.unit as usize];
+        let pieces = &cache.pieces[unit.pieces.0 as usize..][..unit.pieces.1 as usize];
         pieces.iter().any(|p| p.start < end && start < p.end)
     }
 
     /// Whether a unit is what it was translated from.
-    pub fn is_valid(&self, unit: u32) -> bool {
-        self.units.get(unit as usize).is_some_and(|unit| unit.is_valid)
+    pub fn is_valid(&self, unit: UnitId) -> bool {
+        unit.generation == self.generation
+            && self.units.get(unit.unit as usize).is_some_and(|unit| unit.is_valid)
     }
 
     /// Whether an address is in translated code.
     pub fn contains(&self, at: u64) -> bool {
-        self.regions.contains(at)
+        self.regions.contains(at) || self.old.iter().any(|old| old.regions.contains(at))
     }
 }
 
@@ -543,20 +590,4 @@ pub fn overwrite(field: u64, value: u32) {
         core::arch::asm!("mov dword ptr [{field}], {value:e}", field = in(reg) field, value = in(reg) value,
             options(nostack, preserves_flags));
     }
-}
-
-fn write_down(log: &mut Log, maps: &Maps, counter: Option<u32>, unit: &Unit) {
-    let head = abi::Unit {
-        entries: counter.unwrap_or(abi::NO_COUNTER),
-        pieces: unit.pieces.len() as u32,
-        exits: unit.exits.len() as u32,
-        unused: 0,
-    };
-    let piece = |&Piece { start, end }: &Piece| {
-        let mapping = maps.find(start).map_or(0, |mapping| mapping.number);
-        abi::Piece { start, end, mapping, unused: 0 }
-    };
-    let pieces: Vec<abi::Piece> = unit.pieces.iter().map(piece).collect();
-    let exits: Vec<abi::Exit> = unit.exits.iter().map(Exit::record).collect();
-    log.write(abi::UNIT, &[log::bytes(&head), log::all_bytes(&pieces), log::all_bytes(&exits)]);
 }

@@ -9,7 +9,7 @@ use crate::thread::Thread;
 use crate::thread::register::RAX;
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_abi::engine::{
-    Arena, DID_NOT_EXECUTE, FOLLOWED, FREE, MAILBOXES, Mailbox, NOT_FOLLOWED, TAKEN, WILL_EXECUTE,
+    ALONE, Arena, DID_NOT_EXECUTE, FOLLOWED, FREE, MAILBOXES, Mailbox, NOT_FOLLOWED, TAKEN, WILL_EXECUTE,
 };
 use relive_abi::kernel::{self, Errno};
 
@@ -31,7 +31,7 @@ fn with_all_blocked(thread: &Thread, mask: u64) -> Result<usize, Errno> {
     let arena = PROCESS.take().as_ref().map(|p| p.arena);
     let mask = mask | thread.hidden;
     let mailbox = match arena {
-        Some(arena) if exists => ask(arena, mask),
+        Some(arena) if exists && arena.options & ALONE == 0 => ask(arena, mask),
         _ => None,
     };
     let result = if mailbox.is_some() {

@@ -6,10 +6,10 @@
 //!
 //! * [`boot`]: how it begins
 //! * [`entry`], [`dispatch`]: between the cache and the engine
-//! * [`translate`], [`cache`], [`sites`], [`region`]: code
+//! * [`translate`], [`cache`], [`sites`], [`region`], [`renewal`]: code
 //! * [`kernel_calls`], [`threads`], [`execute`], [`masks`]: what the program asks of the kernel
 //! * [`signals`], [`interrupted`]: what the kernel tells the program
-//! * [`maps`], [`log`]: what lies where, for the engine and for whoever reads the counters
+//! * [`maps`], [`log`], [`written`]: what lies where, for the engine and for whoever reads the counters
 
 #![cfg_attr(not(test), no_std)]
 #![allow(unsafe_code)]
@@ -38,6 +38,7 @@ pub mod process;
 pub mod processor;
 pub mod program_memory;
 pub mod region;
+pub mod renewal;
 pub mod returns;
 pub mod segments;
 pub mod signals;
@@ -46,4 +47,5 @@ pub mod thread;
 pub mod threads;
 pub mod traces;
 pub mod translate;
+pub mod written;
 pub mod zone;

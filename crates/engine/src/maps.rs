@@ -6,7 +6,7 @@ use crate::translate::{LONGEST, Source};
 use alloc::vec::Vec;
 use relive_abi::PAGE;
 use relive_abi::engine::{self as abi};
-use relive_abi::kernel;
+use relive_abi::{hash, kernel};
 
 /// Executable memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,11 +48,26 @@ impl Mapping {
     }
 }
 
+/// What a mapping is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct What {
     /// What to add to an address for a place in the file.
     shift: u64,
+    /// Which file, as far as numbers tell; 0 if it is none.
+    file: u64,
     inode: u64,
+}
+
+impl Mapping {
+    /// Whether its code can be read in a file later.
+    pub fn is_file(&self) -> bool {
+        self.what.file != 0
+    }
+
+    /// Stands for the file and the place in it; the same for all code that is in no file.
+    pub fn identity(&self) -> u64 {
+        if self.is_file() { self.what.file ^ self.what.shift } else { 0 }
+    }
 }
 
 /// All of it, in the order of addresses.
@@ -74,6 +89,11 @@ impl Maps {
     /// Memory that is the engine's, not the program's.
     pub fn hide(&mut self, start: u64, end: u64) {
         self.own.push((start, end));
+    }
+
+    /// Memory that was the engine's and is given back.
+    pub fn show(&mut self, start: u64) {
+        self.own.retain(|own| own.0 != start);
     }
 
     /// What a place belongs to, as far as known.
@@ -163,10 +183,12 @@ fn parse(line: &[u8]) -> Option<(Mapping, &[u8], &[u8])> {
     let (rights, rest) = rest.split_at_checked(4)?;
     let (offset, rest) = hex(rest.strip_prefix(b" ")?)?;
     let mut fields = rest.splitn(4, |&b| b == b' ');
-    let (_, _device, inode, path) = (fields.next()?, fields.next()?, fields.next()?, fields.next());
-    let inode = inode.iter().fold(0u64, |n, &b| n * 10 + u64::from(b.wrapping_sub(b'0')));
+    let (_, device, digits, path) = (fields.next()?, fields.next()?, fields.next()?, fields.next());
+    let inode = digits.iter().fold(0u64, |n, &b| n * 10 + u64::from(b.wrapping_sub(b'0')));
     let path = path.unwrap_or_default().trim_ascii();
-    let what = What { shift: offset.wrapping_sub(start), inode };
+    let is_file = abi::is_file(path, inode);
+    let file = if is_file { hash::fnv1a(hash::of(device), digits) | 1 } else { 0 };
+    let what = What { shift: offset.wrapping_sub(start), file, inode };
     let (is_writable, is_shared) = (rights[1] == b'w', rights[3] == b's');
     Some((Mapping { start, end, number: 0, what, is_writable, is_shared }, rights, path))
 }
@@ -202,10 +224,12 @@ mod tests {
         let (m, _, path) =
             parse(b"7f0000001000-7f0000003000 r-xp 00002000 08:01 1234    /usr/lib/with space.so").unwrap();
         assert_eq!((m.start, m.end, m.is_writable), (0x7f00_0000_1000, 0x7f00_0000_3000, false));
-        assert_eq!(m.what.inode, 1234);
+        assert!(m.what.inode == 1234 && m.is_file());
         assert_eq!(path, b"/usr/lib/with space.so");
         let (m, _, path) = parse(b"1000-2000 rwxp 00000000 00:00 0").unwrap();
-        assert!(m.is_writable && path.is_empty() && m.what.inode == 0);
+        assert!(m.is_writable && path.is_empty() && m.what.inode == 0 && !m.is_file());
+        let (m, _, _) = parse(b"1000-2000 r-xp 00000000 00:01 12 /memfd:jit (deleted)").unwrap();
+        assert!(!m.is_file());
         assert_eq!(parse(b"1000-2000 rw-s 00000000 00:00 0 [heap]").unwrap().1, b"rw-s");
         assert!(parse(b"").is_none());
     }

@@ -23,6 +23,12 @@ pub struct Process {
     pub cache: Cache,
     /// What is written down.
     pub log: Log,
+    /// Whether nobody wants to know what it does.
+    pub is_apart: bool,
+    /// Whether a thread has left old code since that was last looked at.
+    pub has_passed: bool,
+    /// The memory of all threads there have been.
+    pub threads: Vec<u64>,
     /// Threads that have ended, or will have when the kernel does not know their number any more.
     pub ended: Vec<&'static mut Thread>,
 }
@@ -32,7 +38,17 @@ impl Process {
     pub fn new(arena: &'static Arena) -> Option<Self> {
         let number = arena.processes.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
         let log = Log::new(arena, number, relive_abi::kernel::getpid())?;
-        let cache = Cache::new(arena.options & abi::COUNT != 0);
-        Some(Self { arena, number, maps: Maps::new(), cache, log, ended: Vec::new() })
+        let cache = Cache::new(arena.options & abi::COUNT != 0, arena.cache_len);
+        Some(Self {
+            arena,
+            number,
+            maps: Maps::new(),
+            cache,
+            log,
+            is_apart: false,
+            has_passed: false,
+            threads: Vec::new(),
+            ended: Vec::new(),
+        })
     }
 }

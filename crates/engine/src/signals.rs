@@ -403,7 +403,7 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
             Some((unit, mark)) if mark.is_whole(at) => {
                 if info.number == CHANGED {
                     thread.interrupted.leave((unit, &mark), mark.pc, log);
-                    context.rip = process.go_on(mark.pc, None);
+                    context.rip = process.go_on(thread, mark.pc, None);
                     return;
                 }
                 thread.interrupted.push(at, context.rsp, (unit, &mark), cut(mark.pc), log);
@@ -518,7 +518,7 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
     *context.register(RDI) = number as u64;
     *context.register(RSI) = frame + core::mem::offset_of!(Frame, info) as u64;
     *context.register(RDX) = frame + core::mem::offset_of!(Frame, context) as u64;
-    context.rip = process.go_on(action.handler, None);
+    context.rip = process.go_on(thread, action.handler, None);
     context.stack = own_stack;
 }
 
@@ -532,7 +532,7 @@ fn without_handler(thread: &mut Thread, process: &mut Process, info: &SignalInfo
         raise(info.number);
         context.mask &= !(1 << (info.number - 1));
     }
-    context.rip = process.go_on(context.rip, None);
+    context.rip = process.go_on(thread, context.rip, None);
 }
 
 /// Sends a signal to this thread.
@@ -568,8 +568,11 @@ pub fn return_from_handler(thread: &mut Thread) -> ! {
     context.stack = thread.engine_stack;
     let resume = match PROCESS.take().as_mut() {
         Some(process) => match thread.interrupted.pop(context.rip, context.rsp, &process.cache) {
-            Some(at) => at,
-            None => process.go_on(context.rip, None),
+            Some(at) => {
+                thread.pass(&process.cache);
+                at
+            }
+            None => process.go_on(thread, context.rip, None),
         },
         None => die(b"relive: a signal before the start\n"),
     };

@@ -25,6 +25,8 @@ const TABLES_LEN: u64 = 64 << 20;
 /// Where tables are.
 pub struct Sites {
     known: HashMap<u32, Site>,
+    /// The sites that know a target.
+    by_target: HashMap<u64, Vec<u32>>,
     next: u64,
     end: u64,
     can_rotate: bool,
@@ -82,7 +84,13 @@ impl Sites {
     /// None.
     pub fn reserve() -> Self {
         let (next, end) = reserve_tables().map_or((0, 0), |at| (at, at + TABLES_LEN));
-        Self { known: HashMap::new(), next, end, can_rotate: processor::can_rotate() }
+        Self {
+            known: HashMap::new(),
+            by_target: HashMap::new(),
+            next,
+            end,
+            can_rotate: processor::can_rotate(),
+        }
     }
 
     /// The way to a target from where it has been recognised, counting it; `None` if the site has not learnt it.
@@ -107,6 +115,7 @@ impl Sites {
         let Lesson { exit, site, to, counter, first } = *lesson;
         let known = self.known.entry(exit).or_default();
         known.targets.push(Target { to, counter, counted: 0 });
+        self.by_target.entry(to).or_default().push(exit);
         let targets = &mut known.targets;
         let mut writer = Writer { code, first, exits: Vec::new(), site, maps, effects, targets };
         let n = writer.targets.len();
@@ -127,6 +136,29 @@ impl Sites {
             }
         };
         New { tail, exits: writer.exits }
+    }
+
+    /// Nobody looks into tables any more.
+    pub fn give_back(&mut self) {
+        if self.end != 0 {
+            // SAFETY: mapped by `reserve`.
+            unsafe { kernel::munmap(self.end - TABLES_LEN, TABLES_LEN) };
+            (self.next, self.end) = (0, 0);
+        }
+    }
+
+    /// Forgets all that sites with a target know. Says which these are: their jumps have to lead to the engine again.
+    pub fn forget(&mut self, to: u64) -> Vec<u32> {
+        let exits = self.by_target.remove(&to).unwrap_or_default();
+        for exit in &exits {
+            let Some(site) = self.known.get_mut(exit) else { continue };
+            site.targets.clear();
+            if let Some(table) = &mut site.table {
+                table.slots.fill(0);
+            }
+            self.publish(*exit);
+        }
+        exits
     }
 
     /// Lets others see what [`Self::add`] has made.

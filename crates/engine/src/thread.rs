@@ -47,6 +47,9 @@ pub const KERNEL_CALLS: usize = 1 << 16;
 /// How many bits of a return address choose where to look.
 pub const RETURNS: usize = 1 << 16;
 
+/// No code: the thread has ended.
+pub const NO_GENERATION: u32 = u32::MAX;
+
 /// A thread's own memory.
 #[repr(C)]
 pub struct Thread {
@@ -86,6 +89,10 @@ pub struct Thread {
     pub tid: u32,
     /// A signal has been put aside and everything is blocked.
     pub masked: u32,
+    /// Whether it belongs to another process that nobody follows: its counters are its own.
+    pub is_apart: bool,
+    /// The code it goes on in, or is in: see [`crate::renewal`].
+    pub generation: u32,
     /// What the program blocks, while everything is blocked.
     pub mask: u64,
     /// What the program believes to block of the signals that the engine needs.

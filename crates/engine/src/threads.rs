@@ -14,8 +14,10 @@ use alloc::boxed::Box;
 use core::arch::naked_asm;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
-use relive_abi::engine::{self as abi, Arena};
-use relive_abi::kernel::{self, EINVAL, ENOMEM, Errno};
+use relive_abi::engine as abi;
+use relive_abi::kernel::{
+    self, EINVAL, ENOMEM, Errno, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, PROT_RW,
+};
 
 const STACK_LEN: u64 = 256 << 10;
 /// Of the engine's signal handler, with room for the largest state a processor may have.
@@ -25,29 +27,38 @@ const SIGNAL_STACK_LEN: u64 = 64 << 10;
 pub fn allocate(process: &mut Process) -> Result<&'static mut Thread, Errno> {
     let at = crate::zone::map(SIGNAL_STACK_LEN + STACK_LEN + thread::LEN)?;
     let this = at + SIGNAL_STACK_LEN + STACK_LEN;
-    map_counters(process.arena, process.number, this)?;
     // SAFETY: fresh memory of the right size, all zero, which is a valid thread.
     let thread = unsafe { &mut *(this as *mut Thread) };
     thread.this = this;
+    thread.is_apart = process.is_apart;
+    map_counters(process, thread)?;
     thread.stack = this;
     thread.inside = 1;
     thread.enter = entry::enter as *const () as u64;
     thread.enter_indirect = entry::enter_indirect as *const () as u64;
     thread.wrong_landing = entry::unknown_return as *const () as u64;
-    thread.all_returns = process.cache.returns.at;
+    process.threads.push(this);
     thread.engine_stack = SignalStack::new(at, SIGNAL_STACK_LEN);
     thread.signal_stack = SignalStack::NONE;
     kernel_calls::watch(&mut thread.kernel_calls);
     process.cache.guard.add(thread);
-    thread.returns.fill(entry::unknown_return as *const () as u64);
+    thread.generation = thread::NO_GENERATION;
+    thread.pass(&process.cache);
     Ok(thread)
 }
 
 /// Puts fresh counters behind a thread's words.
-fn map_counters(arena: &Arena, process: u32, thread: u64) -> Result<(), Errno> {
+fn map_counters(process: &Process, thread: &Thread) -> Result<(), Errno> {
+    let (arena, to) = (process.arena, thread.this + u64::from(offset::COUNTERS));
+    if thread.is_apart {
+        let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+        // SAFETY: as below.
+        unsafe { kernel::mmap(to, abi::COUNTERS_LEN, PROT_RW, flags, -1, 0) }?;
+        return Ok(());
+    }
     let from = &raw const *arena as u64;
-    let chunk = arena.take(abi::COUNTERS, process, kernel::getpid(), abi::COUNTERS_LEN).ok_or(ENOMEM)?;
-    let to = thread + u64::from(offset::COUNTERS);
+    let pid = kernel::getpid();
+    let chunk = arena.take(abi::COUNTERS, process.number, pid, abi::COUNTERS_LEN).ok_or(ENOMEM)?;
     // SAFETY: what is there belongs to the thread and holds nothing, or counters of the parent process.
     unsafe { kernel::mremap(from + chunk, 0, to, abi::COUNTERS_LEN) }?;
     Ok(())
@@ -57,6 +68,7 @@ const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_SIGHAND: u64 = 0x800;
 const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
+const CLONE_THREAD: u64 = 0x1_0000;
 const SIGCHLD: u64 = 17;
 
 /// What is asked of `clone3`, as far as it matters here.
@@ -148,17 +160,23 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: u
 
 /// In the child of a fork: what it counts is its own from now on.
 fn become_process(process: &mut Process, thread: &mut Thread) {
-    process.number = process.arena.processes.fetch_add(1, Ordering::Relaxed);
-    let log = Log::new(process.arena, process.number, kernel::getpid());
-    let parent = core::mem::replace(&mut process.log, log.unwrap_or_else(Log::nowhere));
-    // Counters go on meaning what they meant in the parent.
-    process
-        .log
-        .write(abi::PARENT, &[&parent.offset(process.arena).to_le_bytes(), &parent.written().to_le_bytes()]);
+    process.is_apart = process.arena.options & abi::ALONE != 0;
+    if process.is_apart {
+        process.log = Log::nowhere();
+    } else {
+        process.number = process.arena.processes.fetch_add(1, Ordering::Relaxed);
+        let log = Log::new(process.arena, process.number, kernel::getpid());
+        let parent = core::mem::replace(&mut process.log, log.unwrap_or_else(Log::nowhere));
+        // Counters go on meaning what they meant in the parent.
+        let (at, len) = (parent.offset(process.arena), parent.written());
+        process.log.write(abi::PARENT, &[&at.to_le_bytes(), &len.to_le_bytes()]);
+    }
+    thread.is_apart = process.is_apart;
     thread.tid = kernel::gettid();
     thread.interrupted.forget();
     process.ended.clear();
-    let _ = map_counters(process.arena, process.number, thread.this);
+    process.threads.retain(|&other| other == thread.this);
+    let _ = map_counters(process, thread);
 }
 
 /// A thread, or a process that uses the same memory for a while.
@@ -171,6 +189,11 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
             Some(ended) => process.ended.swap_remove(ended),
             None => allocate(process)?,
         };
+        let is_apart =
+            process.is_apart || flags & CLONE_THREAD == 0 && process.arena.options & abi::ALONE != 0;
+        if core::mem::replace(&mut child.is_apart, is_apart) != is_apart {
+            map_counters(process, child)?;
+        }
         child.context = thread.context;
         child.context.registers[RAX] = 0;
         child.context.registers[RCX] = thread.context.pc;
@@ -178,7 +201,8 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         if stack != 0 {
             child.context.registers[RSP] = stack;
         }
-        child.resume = process.go_on(thread.context.pc, None);
+        child.tid = 0;
+        child.resume = process.go_on(child, thread.context.pc, None);
         child.inside = 1;
         child.put_aside = SignalInfo::NONE;
         child.held = [SignalInfo::NONE; 2];
@@ -208,12 +232,14 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
     kernel::restore_signals(mask);
     if (-4095..0).contains(&result) {
         if let Some(process) = PROCESS.take().as_mut() {
+            child.is_over();
             process.ended.push(child);
         }
         return Err(Errno(-result as i32));
     }
     if flags & CLONE_VFORK != 0 {
         // Its owner has a program of its own by now, or is gone.
+        child.is_over();
         child.tid = 0;
         if let Some(process) = PROCESS.take().as_mut() {
             if child.handlers != thread.handlers {
@@ -295,7 +321,9 @@ pub fn end(thread: &mut Thread) -> Result<usize, Errno> {
         && let Some(process) = PROCESS.take().as_mut()
     {
         // SAFETY: nobody else has it. It is given to another thread when the kernel says that this one is gone.
-        process.ended.push(unsafe { &mut *(this as *mut Thread) });
+        let over = unsafe { &mut *(this as *mut Thread) };
+        over.is_over();
+        process.ended.push(over);
     }
     // SAFETY: does not come back.
     let _ = unsafe { kernel::call6(number::EXIT as usize, [code, 0, 0, 0, 0, 0]) };

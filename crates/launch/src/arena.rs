@@ -25,7 +25,7 @@ impl Arena {
     ///
     /// # Errors
     /// If the kernel has no memory.
-    pub fn new(options: u32) -> Result<Self, Error> {
+    pub fn new(options: u32, cache_len: u64) -> Result<Self, Error> {
         // SAFETY: a name and no more.
         let fd = unsafe { libc::memfd_create(c"relive".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -46,6 +46,7 @@ impl Arena {
             (*at).magic = abi::MAGIC;
             (*at).len = LEN;
             (*at).options = options;
+            (*at).cache_len = cache_len;
             (*at).next.store((size_of::<Head>() as u64).next_multiple_of(1 << 20), Ordering::Relaxed);
         }
         Ok(Self { file, at })

@@ -6,16 +6,20 @@
 //! * `follow`: answers processes that are about to execute another program
 //! * [`arena`]: the memory shared with all of them, and what is written there
 //! * [`seen`]: what that says about the files they executed
+//! * [`generated`], [`vdso`]: code that is in no file
 
 #![allow(unsafe_code)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 pub mod arena;
 mod follow;
+pub mod generated;
 mod image;
 mod inject;
+mod intervals;
 mod run;
 pub mod seen;
+pub mod vdso;
 
 pub use run::{Ended, Options, end_by, run};
 

@@ -6,7 +6,7 @@ use crate::follow;
 use crate::image::Image;
 use crate::inject::{Stopped, wait};
 use libc::pid_t;
-use relive_abi::engine::{COUNT, TIME};
+use relive_abi::engine::{ALONE, COUNT, TIME};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -19,6 +19,10 @@ pub struct Options {
     pub count: bool,
     /// Whether to take the time in the engine.
     pub time: bool,
+    /// Whether to follow what it starts.
+    pub follow: bool,
+    /// How many bytes of translated code a process may have.
+    pub cache_len: u64,
 }
 
 /// How it ended.
@@ -36,7 +40,8 @@ pub enum Ended {
 /// If it cannot be executed, or the engine cannot be put into it.
 pub fn run(options: Options) -> Result<(Ended, Arena), Error> {
     let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-    let arena = Arena::new(flag(options.count, COUNT) | flag(options.time, TIME))?;
+    let flags = flag(options.count, COUNT) | flag(options.time, TIME) | flag(!options.follow, ALONE);
+    let arena = Arena::new(flags, options.cache_len)?;
     let image = Image::new();
     let Child { pid, hold, error } = start(&options.command)?;
     leave_signals_to(pid);

@@ -3,6 +3,7 @@
 //! What the engine adds to a program's code reaches its own memory through `gs` and touches neither flags nor the
 //! stack, unless it says so.
 
+use crate::message::fatal;
 use alloc::vec::Vec;
 use relive_code::isa::Gpr;
 
@@ -167,7 +168,9 @@ impl Buffer {
 /// The distance between two addresses, which must be less than 2 GiB.
 pub fn near(from: u64, to: u64) -> u32 {
     let distance = to.wrapping_sub(from) as i64;
-    debug_assert!(i32::try_from(distance).is_ok(), "{from:#x} to {to:#x}");
+    if i32::try_from(distance).is_err() {
+        fatal(format_args!("{to:#x} is out of reach of code at {from:#x}"));
+    }
     distance as u32
 }
 

@@ -112,6 +112,11 @@ pub struct Exit {
 }
 
 impl Exit {
+    /// Where its field leads as long as the way is not known. A call has an address to drop first.
+    pub fn unknown(&self) -> u64 {
+        if self.kind == abi::INDIRECT_CALL { self.stub - DROP.len() as u64 } else { self.stub }
+    }
+
     /// As it is written down.
     pub fn record(&self) -> abi::Exit {
         abi::Exit { piece: self.piece, counter: self.counter, to: self.to, kind: self.kind, unused: 0 }

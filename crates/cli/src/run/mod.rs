@@ -1,22 +1,22 @@
 //! `relive run`: runs a command under the engine and leaves a profile of everything it executed.
 
-use crate::build::{self, Reading};
+mod modules;
+mod perf_map;
+
+use self::modules::Describing;
 use crate::output::{grouped, write_to};
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use relive_abi::engine::Statistics;
-use relive_image::loader::{Loaded, Options as LoadOptions};
-use relive_image::watch::Watch;
 use relive_launch::arena::Arena;
-use relive_launch::seen::{File, Origin, Seen};
+use relive_launch::seen::Seen;
 use relive_launch::{Ended, Error, Options};
-use relive_probe::describe::build_id;
-use relive_probe::observed::{Observed, To};
 use relive_profile::file;
-use relive_profile::model::{Foreign, Module, Profile};
+use relive_profile::model::Profile;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -42,6 +42,21 @@ pub(crate) struct Args {
     #[arg(long, value_name = "GLOB")]
     modules: Vec<String>,
 
+    /// A profile for each process: NAME.rprof becomes NAME.1.rprof, NAME.2.rprof and so on, in the order in which they
+    /// began. A process that executes another program counts as a new one
+    #[arg(long, conflicts_with = "no_count")]
+    per_process: bool,
+
+    /// Whether what the command starts is measured too. If not, its forks run on without being written down, and programs
+    /// that are executed run by themselves
+    #[arg(long, value_name = "yes|no", value_parser = ["yes", "no"], default_value = "yes", default_missing_value = "yes",
+        num_args = 0..=1, require_equals = true, hide_possible_values = true)]
+    follow_children: String,
+
+    /// How much translated code a process may have before it is given up and made anew, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=65536))]
+    cache_size: u64,
+
     /// Run it without counting anything and leave no profile: shows what the engine alone costs
     #[arg(long, conflicts_with = "output")]
     no_count: bool,
@@ -62,7 +77,14 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         eprintln!("relive: {error:#}");
         return ExitCode::from(125);
     }
-    let options = Options { command: args.command.clone(), count: !args.no_count, time: args.engine_stats };
+    let options = Options {
+        command: args.command.clone(),
+        count: !args.no_count,
+        time: args.engine_stats,
+        follow: args.follow_children == "yes",
+        cache_len: args.cache_size << 20,
+    };
+    let since = SystemTime::now();
     let (ended, arena) = match relive_launch::run(options) {
         Ok(done) => done,
         Err(error) => {
@@ -78,7 +100,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         show_statistics(&arena);
     }
     if !args.no_count
-        && let Err(error) = save(args, &output, &Seen::new(&arena))
+        && let Err(error) = save_all(args, &output, &arena, since)
     {
         eprintln!("relive: {error:#}");
         return ExitCode::from(125);
@@ -102,6 +124,7 @@ fn show_statistics(arena: &Arena) {
     eprintln!("  system calls  {:>15}", sum(|s| s.kernel_calls));
     eprintln!("signals         {:>15}", sum(|s| s.signals));
     eprintln!("code given up   {:>15}   translations of code that changed", sum(|s| s.invalid));
+    eprintln!("cache renewed   {:>15}   times, as it was full", sum(|s| s.renewals));
     eprintln!("time in engine  {:>15}   microseconds", sum(|s| s.time / 1000));
 }
 
@@ -130,76 +153,42 @@ fn check_place(args: &Args, output: &Path) -> Result<()> {
     Ok(())
 }
 
-fn save(args: &Args, output: &Path, seen: &Seen) -> Result<()> {
-    let files: Vec<Option<Known>> = seen.files.iter().map(|file| Known::new(&file.origin)).collect();
-    let mut modules = Vec::new();
-    for (i, seen_file) in seen.files.iter().enumerate() {
-        let Origin::File(path) = &seen_file.origin else { continue };
-        let wanted =
-            args.modules.is_empty() || args.modules.iter().any(|glob| matches(glob, &path.to_string_lossy()));
-        if !wanted || files[i].is_none() || seen_file.straight.is_empty() {
-            continue;
-        }
-        modules.push(module(path, i, seen_file, &files)?);
+/// Writes one profile, or one for each process.
+fn save_all(args: &Args, output: &Path, arena: &Arena, since: SystemTime) -> Result<()> {
+    let mut describing = Describing::new(since, args.per_process);
+    if !args.per_process {
+        return save(args, output, &Seen::new(arena), &mut describing);
     }
-    let profile = Profile { modules };
+    for process in arena.processes() {
+        let mut seen = Seen::nothing();
+        seen.add(arena, &process);
+        save(args, &numbered(output, process.number + 1), &seen, &mut describing)?;
+    }
+    Ok(())
+}
+
+/// A name with a number before its ending.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{number}"));
+    if let Some(ending) = path.extension() {
+        name.push(".");
+        name.push(ending);
+    }
+    path.with_file_name(name)
+}
+
+fn save(args: &Args, output: &Path, seen: &Seen, describing: &mut Describing) -> Result<()> {
+    let wanted = |path: &str| args.modules.is_empty() || args.modules.iter().any(|glob| matches(glob, path));
+    let profile = Profile { modules: describing.modules(seen, &wanted)? };
+    if seen.lost > 0 {
+        eprintln!(
+            "relive: warning: {} pieces of code ran without being counted, as there were no counters left; \
+             functions concerned are marked in the profile",
+            grouped(seen.lost)
+        );
+    }
     write_to(Some(output), |out| Ok(out.write_all(&file::write(&profile))?))
-}
-
-/// What other modules need to know of a file.
-struct Known {
-    foreign: Foreign,
-    /// Its code: where it is in the file, its length, and where it is linked.
-    code: Vec<(u64, u64, u64)>,
-}
-
-impl Known {
-    /// `None` if it is none that can be read: then what went there counts as generated.
-    fn new(origin: &Origin) -> Option<Self> {
-        let Origin::File(path) = origin else { return None };
-        let loaded =
-            Loaded::open(path, &LoadOptions { find_debug_file: false, ..LoadOptions::default() }).ok()?;
-        let image = loaded.image().ok()?;
-        let foreign = Foreign { build_id: build_id(&image), path: path.to_string_lossy().into_owned() };
-        let code = image.elf.segments.iter().filter(|s| s.executable);
-        let code = code.map(|s| (s.offset, s.data.len() as u64, s.range.start.0)).collect();
-        Some(Self { foreign, code })
-    }
-
-    fn link_address(&self, offset: u64) -> Option<u64> {
-        let holds = |&&(at, len, _): &&(u64, u64, u64)| offset.wrapping_sub(at) < len;
-        self.code.iter().find(holds).map(|&(at, _, link)| link + (offset - at))
-    }
-}
-
-/// Describes a file and fills in what was seen of it.
-fn module(path: &Path, number: usize, seen: &File, files: &[Option<Known>]) -> Result<Module> {
-    let reading = Reading { debug_files: true, lines: true };
-    build::from_binary(path, reading, &Watch::default(), |mut module, _| {
-        let link = |offset: u64| files[number].as_ref()?.link_address(offset);
-        // The end of code lies behind the last byte of it.
-        let end = |offset: u64| link(offset - 1).map(|at| at + 1);
-        let mut observed = Observed::default();
-        observed.processes = seen.processes;
-        let straight = seen.straight.iter();
-        observed.set_straight(straight.filter_map(|&(from, to, count)| Some((link(from)?, end(to)?, count))));
-        for (&(from, to), &count) in &seen.taken {
-            if let (Some(from), Some(to)) = (end(from), link(to)) {
-                observed.add_taken(from, to, count);
-            }
-        }
-        for (&(site, (file, to)), &count) in &seen.targets {
-            let Some(site) = link(site) else { continue };
-            let to = match &files[file] {
-                _ if file == number => link(to).map(To::Own),
-                Some(known) => known.link_address(to).map(|at| To::Foreign(known.foreign.clone(), at)),
-                None => None,
-            };
-            observed.add_target(site, to.unwrap_or(To::Generated), count);
-        }
-        observed.fill(&mut module);
-        Ok(module)
-    })
 }
 
 /// Whether a path looks like that.
@@ -220,7 +209,14 @@ fn matches(glob: &str, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{matches, numbered};
+    use std::path::Path;
+
+    #[test]
+    fn numbers_in_names() {
+        assert_eq!(numbered(Path::new("a/b.rprof"), 2), Path::new("a/b.2.rprof"));
+        assert_eq!(numbered(Path::new("b"), 10), Path::new("b.10"));
+    }
 
     #[test]
     fn globs() {
