@@ -28,6 +28,7 @@ mod relive;
 mod speed;
 mod stale_bolt;
 mod table;
+mod torture;
 mod truth;
 mod workload;
 mod world;
@@ -75,6 +76,8 @@ enum Command {
     StaleBolt(stale_bolt::Options),
     /// Large programs at work under the engine: do they behave as without it?
     World(world::Options),
+    /// Programs that make it hard for the engine, run many times: do they behave, and do they end
+    Torture(torture::Options),
 }
 
 fn main() -> ExitCode {
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Command::Speed(options) => speed::run(&options),
         Command::StaleBolt(options) => stale_bolt::run(&options),
         Command::World(options) => world::run(&options),
+        Command::Torture(options) => torture::run(&options),
     };
     match outcome {
         Ok(violations) => ExitCode::from(u8::from(violations > 0)),

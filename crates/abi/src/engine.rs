@@ -85,6 +85,8 @@ pub struct Mailbox {
     pub tid: AtomicU32,
     /// Where the log of the process is that is over then; 0 if the thread only borrows another's memory.
     pub log: AtomicU64,
+    /// The signals that the new program shall block.
+    pub mask: AtomicU64,
 }
 
 /// Nobody uses the mailbox.
@@ -365,6 +367,9 @@ pub const STRAY: u32 = 8;
 
 /// A computed jump, at `to`, that is followed to the next piece; counted is how often it leads elsewhere.
 pub const GUESS: u32 = 9;
+
+/// A call of the kernel that could not write to memory of the program, because there was code.
+pub const REFUSED: u32 = 10;
 
 /// There is no counter.
 pub const NO_COUNTER: u32 = u32::MAX;

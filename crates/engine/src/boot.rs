@@ -2,6 +2,7 @@
 
 use crate::dispatch::TIMED;
 use crate::entry;
+use crate::masks;
 use crate::process::{PROCESS, Process};
 use crate::signals::{self, Handlers};
 use crate::threads;
@@ -39,6 +40,7 @@ unsafe extern "C" fn begin(boot: &Boot) {
     if unsafe { kernel::set_gs_base(thread.this) }.is_err() {
         die(b"relive: the kernel does not let this program use gs\n");
     }
+    thread.hidden = masks::begin();
     thread.handlers = Box::into_raw(Box::new(Handlers::inherited())).expose_provenance() as u64;
     signals::use_own_stack(thread);
     thread.resume = process.go_on(thread, boot.rip, None);

@@ -6,10 +6,9 @@
 
 use crate::guard::Guard;
 use crate::log::Log;
-use crate::maps::Maps;
+use crate::maps::{Mapping, Maps};
 use crate::region::Regions;
 use crate::returns::Returns;
-use crate::signals;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
 use crate::translate::{self, Call, DROP, Entrance, Exit, LONGEST, Leg, Mark, Piece, Request, Unit, landing};
@@ -18,6 +17,7 @@ use crate::written::{self, WayOut, Written};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
+use relive_abi::PAGE;
 use relive_abi::engine as abi;
 use relive_code::isa::EffectsReader;
 
@@ -101,6 +101,8 @@ pub struct Cache {
     ways: HashMap<u64, Vec<u32>>,
     /// By the address they come back to.
     calls: BTreeMap<u64, Call>,
+    /// What place is what place in the program, for units whose code can change.
+    marks: HashMap<u32, Vec<Mark>>,
     pub(crate) sites: Sites,
     /// Where returns go.
     pub returns: Returns,
@@ -136,6 +138,7 @@ impl Cache {
             whereabouts: Whereabouts::default(),
             ways: HashMap::new(),
             calls: BTreeMap::new(),
+            marks: HashMap::new(),
             sites: Sites::reserve(),
             returns: Returns::reserve(),
             regions: Regions::new(most),
@@ -269,7 +272,7 @@ impl Cache {
         maps: &mut Maps,
         log: &mut Log,
     ) -> Option<u32> {
-        maps.find_now(pc, log, &self.guard)?;
+        let mapping = maps.find_now(pc, log, &self.guard)?;
         let (region, is_new) = self.regions.near(pc);
         if is_new {
             maps.hide(region.start(), region.end());
@@ -287,14 +290,13 @@ impl Cache {
             counter: self.written.as_ref().and_then(|written| written.guess(pc)),
             entrance,
             calls: &|back, pc| known.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
-            marks: false,
+            marks: mapping.can_change(),
         };
-        let can_change = |p: &Piece| maps.find(p.start).is_some_and(|mapping| mapping.is_writable);
-        let (unit, record) = loop {
+        let can_change = |p: &Piece| maps.find(p.start).is_some_and(Mapping::can_change);
+        let (mut unit, record) = loop {
             let unit = translate::translate(&request, &mut self.effects);
             if unit.pieces.iter().any(can_change) {
-                signals::watch_faults();
-                if self.guard.watch(&unit.pieces, maps) {
+                if self.guard.watch(&unit.pieces, maps) || !core::mem::replace(&mut request.marks, true) {
                     // It may have changed just before.
                     continue;
                 }
@@ -314,8 +316,13 @@ impl Cache {
         let statistics = log.statistics();
         statistics.units += 1;
         statistics.code += u64::from(unit.hot.size() + unit.cold.size());
+        let marks = core::mem::take(&mut unit.marks);
         let made = Made { entrance, legs, first_exit, counter, record };
-        Some(self.add(pc, unit, made))
+        let number = self.add(pc, unit, made);
+        if !marks.is_empty() {
+            self.marks.insert(number, marks);
+        }
+        Some(number)
     }
 
     fn add(&mut self, pc: u64, unit: Unit, made: Made) -> u32 {
@@ -459,6 +466,37 @@ impl Cache {
         any
     }
 
+    /// Lets the program write to a range of its memory again. Whether it could not, because of code there.
+    pub fn open(&mut self, start: u64, len: u64) -> bool {
+        let pages = self.guard.within(start, len);
+        for &page in &pages {
+            self.open_page(page);
+        }
+        !pages.is_empty()
+    }
+
+    /// The same for one page that is protected. Says where the code is that was made from it.
+    pub fn open_page(&mut self, at: u64) -> u64 {
+        let code = self.guard.open(at);
+        self.invalidate(code, code + PAGE);
+        code
+    }
+
+    /// The program has said itself what can be done with a range, or what is there.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        for code in self.guard.forget(start, end) {
+            self.invalidate(code, code + PAGE);
+        }
+        self.invalidate(start, end);
+    }
+
+    /// There may be a new way to write to memory that several mappings share.
+    pub fn give_up_shared(&mut self) {
+        for code in self.guard.take_shared() {
+            self.invalidate(code, code + PAGE);
+        }
+    }
+
     /// What place of the program a place in the cache is. Seldom asked, so that it is found out by translating once
     /// more; `None` if the code is not the same any more, or the place is not in a unit.
     pub fn place(&mut self, at: u64, maps: &Maps) -> Option<(UnitId, Mark)> {
@@ -480,14 +518,31 @@ impl Cache {
             calls: &|_, _| unit.shared_call,
             marks: true,
         };
-        let again = translate::translate(&request, &mut self.effects);
-        if (again.hot.size(), again.cold.size()) != (unit.hot.1, unit.cold.1) {
-            return None;
-        }
+        let again;
+        let marks = match self.marks.get(&number) {
+            Some(marks) => marks,
+            None => {
+                again = translate::translate(&request, &mut self.effects);
+                if (again.hot.size(), again.cold.size()) != (unit.hot.1, unit.cold.1) {
+                    return None;
+                }
+                &again.marks
+            }
+        };
         let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);
         let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
-        let mark = again.marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
+        let mark = marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
         Some((UnitId { generation: self.generation, unit: number, record: unit.record }, *mark))
+    }
+
+    /// The unit that an address in the cache belongs to.
+    pub fn unit_at(&self, at: u64) -> Option<UnitId> {
+        if let Some(old) = self.old.iter().find(|old| old.contains(at)) {
+            return old.unit_at(at);
+        }
+        let number = self.whereabouts.at(at).filter(|&number| self.units[number as usize].holds(at))?;
+        let record = self.units[number as usize].record;
+        Some(UnitId { generation: self.generation, unit: number, record })
     }
 
     /// Whether a unit was made from a range of the program's memory.

@@ -1,9 +1,9 @@
 //! What to do when code in the cache does not know the way.
 
-use crate::kernel_calls;
 use crate::process::{PROCESS, Process};
 use crate::thread::{RETURNS, Thread, offset};
-use crate::translate::{Exit, HOT};
+use crate::translate::{Exit, HOT, Source as _};
+use crate::{kernel_calls, kernel_calls_32, kernel_writes};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_abi::engine as abi;
 use relive_abi::kernel;
@@ -85,15 +85,32 @@ fn find(thread: &mut Thread) -> u64 {
                 None => outside(to),
             }
         }
-        // A signal first, then the call again.
-        abi::KERNEL if thread.masked != 0 => process.go_on(thread, exit.from, None),
-        abi::KERNEL => {
+        abi::KERNEL | abi::REFUSED => {
             process.log.statistics().kernel_calls += 1;
             thread.context.pc = exit.to;
+            let is_32 = process.maps.bytes(exit.from).starts_with(&kernel_calls_32::CALL);
             drop(guard);
-            kernel_calls::handle(thread);
+            let is_done = match exit.kind {
+                abi::REFUSED => kernel_writes::again(thread),
+                _ if thread.is_masked() => false,
+                _ if is_32 => match kernel_calls_32::handle(thread) {
+                    Some(is_done) => is_done,
+                    // In the cache of today, it is asked again.
+                    None if is_old => false,
+                    None => return exit.stub,
+                },
+                _ => kernel_calls::handle(thread),
+            };
             let mut guard = PROCESS.take();
-            guard.as_mut().expect("as before").go_on(thread, thread.context.pc, None)
+            let process = guard.as_mut().expect("as before");
+            if is_done {
+                return process.go_on(thread, thread.context.pc, None);
+            }
+            // A signal first, then the call again: here it was not made.
+            if let Some(unit) = process.cache.unit_at(exit.stub) {
+                thread.interrupted.leave_at(unit, &exit, &mut process.log);
+            }
+            process.go_on(thread, exit.from, None)
         }
         _ => process.go_on(thread, exit.to, Some(number).filter(|_| !is_old)),
     }

@@ -3,7 +3,7 @@
 
 use crate::cache::{Cache, UnitId};
 use crate::log::{self, Log};
-use crate::translate::{Mark, Progress};
+use crate::translate::{Exit, Mark, Progress, Spilled};
 use relive_abi::engine as abi;
 
 /// Handlers that can be at work in a thread at the same time, with the way back remembered. More only means that the
@@ -54,6 +54,18 @@ impl Interrupted {
         if mark.progress != Progress::Done {
             self.write(unit, mark, cut, log);
         }
+    }
+
+    /// The same, before the instruction of an exit.
+    pub fn leave_at(&mut self, unit: UnitId, exit: &Exit, log: &mut Log) {
+        let mark = Mark {
+            at: 0,
+            pc: exit.from,
+            spilled: Spilled::default(),
+            piece: exit.piece,
+            progress: Progress::Counted,
+        };
+        self.write(unit, &mark, exit.from, log);
     }
 
     fn write(&mut self, unit: UnitId, mark: &Mark, pc: u64, log: &mut Log) -> u64 {

@@ -7,7 +7,8 @@
 //! * [`boot`]: how it begins
 //! * [`entry`], [`dispatch`]: between the cache and the engine
 //! * [`translate`], [`cache`], [`sites`], [`region`], [`renewal`]: code
-//! * [`kernel_calls`], [`threads`], [`execute`]: what the program asks of the kernel
+//! * [`kernel_calls`], [`threads`], [`execute`], [`masks`]: what the program asks of the kernel
+//! * [`signals`], [`interrupted`]: what the kernel tells the program
 //! * [`maps`], [`log`], [`written`], [`room`]: what lies where, for the engine and for whoever reads the counters
 
 #![cfg_attr(not(test), no_std)]
@@ -26,16 +27,21 @@ pub mod guard;
 pub mod heap;
 pub mod interrupted;
 pub mod kernel_calls;
+pub mod kernel_calls_32;
+pub mod kernel_writes;
 pub mod lock;
 pub mod log;
 pub mod maps;
+pub mod masks;
 pub mod message;
 pub mod process;
 pub mod processor;
+pub mod program_memory;
 pub mod region;
 pub mod renewal;
 pub mod returns;
 pub mod room;
+pub mod segments;
 pub mod signals;
 pub mod sites;
 pub mod thread;

@@ -31,7 +31,9 @@ pub mod register {
     pub const RAX: usize = 0;
     pub const RCX: usize = 1;
     pub const RDX: usize = 2;
+    pub const RBX: usize = 3;
     pub const RSP: usize = 4;
+    pub const RBP: usize = 5;
     pub const RSI: usize = 6;
     pub const RDI: usize = 7;
     pub const R8: usize = 8;
@@ -97,6 +99,20 @@ pub struct Thread {
     pub hidden: u64,
     /// The signal; number 0 if there is none.
     pub put_aside: SignalInfo,
+    /// Signals that the engine needs itself, sent by somebody while they are blocked or another is put aside.
+    pub held: [SignalInfo; 2],
+    /// What the program blocks while it waits, in calls that say so.
+    pub waits_with: u64,
+    /// Whether it does: see [`crate::masks`].
+    pub wait: u32,
+    /// Whether the kernel has been asked to forget all handlers of a new process, the engine's too.
+    pub has_no_handlers: u32,
+    /// Whether its parent waits until it is not used any more.
+    pub is_lent: u32,
+    /// The program's own base of `gs`.
+    pub gs_base: u64,
+    /// What it has last loaded into `gs`.
+    pub gs_selector: u64,
     /// The program's signal stack.
     pub signal_stack: SignalStack,
     /// The engine's.
@@ -109,6 +125,14 @@ pub struct Thread {
     pub kernel_calls: [u8; KERNEL_CALLS],
     /// Where returns go, by the low bits of the address.
     pub returns: [u64; RETURNS],
+}
+
+impl Thread {
+    /// Whether a signal has been put aside, by a handler that may have run just now.
+    pub fn is_masked(&self) -> bool {
+        // SAFETY: a field of this thread.
+        unsafe { (&raw const self.masked).read_volatile() != 0 }
+    }
 }
 
 /// Distances from `gs`.
@@ -125,6 +149,9 @@ pub mod offset {
     pub const ENTER_INDIRECT: u32 = offset_of!(Thread, enter_indirect) as u32;
     pub const WRONG_LANDING: u32 = offset_of!(Thread, wrong_landing) as u32;
     pub const TARGET: u32 = offset_of!(Thread, target) as u32;
+    pub const RDX: u32 = offset_of!(Thread, rdx) as u32;
+    pub const GS_BASE: u32 = offset_of!(Thread, gs_base) as u32;
+    pub const GS_SELECTOR: u32 = offset_of!(Thread, gs_selector) as u32;
     pub const KERNEL_CALLS: u32 = offset_of!(Thread, kernel_calls) as u32;
     pub const RETURNS: u32 = offset_of!(Thread, returns) as u32;
 

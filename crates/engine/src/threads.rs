@@ -4,7 +4,9 @@ use crate::entry;
 use crate::frame::{SignalInfo, SignalStack};
 use crate::kernel_calls::{self, arguments, number};
 use crate::log::Log;
+use crate::masks;
 use crate::process::{PROCESS, Process};
+use crate::program_memory;
 use crate::room;
 use crate::signals::{self, Handlers};
 use crate::thread::register::{R11, RAX, RCX, RSP};
@@ -40,6 +42,7 @@ pub fn allocate(process: &mut Process) -> Result<&'static mut Thread, Errno> {
     thread.engine_stack = SignalStack::new(at, SIGNAL_STACK_LEN);
     thread.signal_stack = SignalStack::NONE;
     kernel_calls::watch(&mut thread.kernel_calls);
+    process.cache.guard.add(thread);
     thread.generation = thread::NO_GENERATION;
     thread.pass(&process.cache);
     Ok(thread)
@@ -65,6 +68,7 @@ fn map_counters(process: &Process, thread: &Thread) -> Result<(), Errno> {
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_SIGHAND: u64 = 0x800;
+const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
 const CLONE_THREAD: u64 = 0x1_0000;
 const SIGCHLD: u64 = 17;
 
@@ -106,10 +110,7 @@ pub fn begin(thread: &mut Thread) -> Result<usize, Errno> {
             if len < 64 {
                 return Err(EINVAL);
             }
-            // SAFETY: the program says that it has that many bytes there.
-            unsafe {
-                core::ptr::copy_nonoverlapping(call[0] as *const u8, (&raw mut copy).cast(), len);
-            }
+            program_memory::read_into(call[0], &mut copy, len)?;
             (copy.flags, if copy.stack == 0 { 0 } else { copy.stack + copy.stack_len })
         }
     };
@@ -127,11 +128,11 @@ pub fn begin(thread: &mut Thread) -> Result<usize, Errno> {
     } else if !shares {
         call[1] = 0;
     }
-    if shares { share(thread, number, call, stack, flags) } else { fork(thread, number, call, stack) }
+    if shares { share(thread, number, call, stack, flags) } else { fork(thread, number, call, stack, flags) }
 }
 
 /// A process of its own, a copy of this one.
-fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Result<usize, Errno> {
+fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: u64) -> Result<usize, Errno> {
     // Held over the call, so that the copy is in order.
     let mut guard = PROCESS.take();
     let process = guard.as_mut().ok_or(EINVAL)?;
@@ -144,7 +145,12 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64) -> Resul
     if child == Ok(0) {
         // What has been put aside is the parent's.
         thread.put_aside = SignalInfo::NONE;
-        kernel::restore_signals(if thread.masked != 0 { thread.mask } else { mask });
+        thread.held = [SignalInfo::NONE; 2];
+        if flags & CLONE_CLEAR_SIGHAND != 0 {
+            thread.handlers = without_handlers(thread);
+            signals::watch();
+        }
+        kernel::restore_signals(if thread.is_masked() { thread.mask } else { mask });
         thread.masked = 0;
         if stack != 0 {
             thread.context.registers[RSP] = stack;
@@ -207,12 +213,19 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         child.resume = process.go_on(child, thread.context.pc, None);
         child.inside = 1;
         child.put_aside = SignalInfo::NONE;
+        child.held = [SignalInfo::NONE; 2];
         child.hidden = thread.hidden;
+        (child.gs_base, child.gs_selector) = (thread.gs_base, thread.gs_selector);
+        child.has_no_handlers = u32::from(flags & CLONE_CLEAR_SIGHAND != 0);
+        child.is_lent = u32::from(flags & CLONE_VFORK != 0);
+        child.wait = masks::NO_WAIT;
         child.interrupted.forget();
         child.masked = 0;
         child.signal_stack = SignalStack::NONE;
         child.handlers = if flags & CLONE_SIGHAND != 0 {
             thread.handlers
+        } else if flags & CLONE_CLEAR_SIGHAND != 0 {
+            without_handlers(thread)
         } else {
             // SAFETY: a thread's handlers live as long as it does; the lock is held.
             let copy = unsafe { (*(thread.handlers as *const Handlers)).clone() };
@@ -221,7 +234,7 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         child
     };
     let mask = kernel::block_signals();
-    child.mask = if thread.masked != 0 { thread.mask } else { mask };
+    child.mask = if thread.is_masked() { thread.mask } else { mask };
     // SAFETY: the child has memory of its own for all that the engine needs.
     let result = unsafe { clone(number, &call, child.this) };
     kernel::restore_signals(mask);
@@ -233,17 +246,34 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         return Err(Errno(-result as i32));
     }
     if flags & CLONE_VFORK != 0 {
-        // It does not use this memory any more.
-        let _guard = PROCESS.take();
+        // Its owner has a program of its own by now, or is gone.
         child.is_over();
+        child.tid = 0;
+        if let Some(process) = PROCESS.take().as_mut() {
+            if child.handlers != thread.handlers {
+                // SAFETY: made for this child above, which is the only one to use them.
+                drop(unsafe { Box::from_raw(child.handlers as *mut Handlers) });
+            }
+            process.ended.push(child);
+        }
     }
     Ok(result as usize)
+}
+
+/// A copy of a thread's handlers for a child that begins without.
+fn without_handlers(thread: &Thread) -> u64 {
+    // SAFETY: a thread's handlers live as long as it does; the lock is held.
+    let copy = unsafe { (*(thread.handlers as *const Handlers)).clone() };
+    Box::into_raw(Box::new(copy.without_handlers())).expose_provenance() as u64
 }
 
 /// The number is kept where the kernel cannot: the thread has not started yet when its parent goes on.
 unsafe extern "C" fn begun(thread: &mut Thread) {
     thread.tid = kernel::gettid();
     signals::use_own_stack(thread);
+    if thread.has_no_handlers != 0 {
+        signals::watch();
+    }
     kernel::restore_signals(thread.mask);
 }
 
@@ -295,11 +325,19 @@ pub fn end_process() {
     }
 }
 
-/// A thread ends itself.
-pub fn end(thread: &mut Thread) -> ! {
+/// A thread ends itself. Comes back if a signal is first.
+pub fn end(thread: &mut Thread) -> Result<usize, Errno> {
+    // From here on, signals for the process are for the other threads.
+    let mask = kernel::block_signals();
+    if thread.is_masked() {
+        kernel::restore_signals(mask);
+        return Err(entry::AGAIN);
+    }
     let this = thread.this;
     let code = arguments(thread)[0];
-    if let Some(process) = PROCESS.take().as_mut() {
+    if thread.is_lent == 0
+        && let Some(process) = PROCESS.take().as_mut()
+    {
         // SAFETY: nobody else has it. It is given to another thread when the kernel says that this one is gone.
         let over = unsafe { &mut *(this as *mut Thread) };
         over.is_over();

@@ -106,7 +106,8 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
             if before != 0 {
                 arena.log_head(before).state.store(EXECUTED, Ordering::Release);
             }
-            return Stopped::after_execution(pid)?.inject(image, arena);
+            let mask = mailbox.mask.load(Ordering::Relaxed);
+            return Stopped::after_execution(pid)?.with_mask(mask).inject(image, arena);
         }
         // Some signal for the program on its way.
         let signal = match libc::WSTOPSIG(status) {

@@ -36,6 +36,11 @@ impl Stopped {
         Ok(Self { pid, memory, mask })
     }
 
+    /// The same with other signals blocked in the end than now.
+    pub(crate) fn with_mask(self, mask: u64) -> Self {
+        Self { mask, ..self }
+    }
+
     fn registers(&self) -> Result<user_regs_struct, Error> {
         // SAFETY: plain numbers.
         let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };

@@ -141,6 +141,8 @@ fn start(command: &[OsString]) -> Result<Child, Error> {
             // SAFETY: as above.
             unsafe {
                 libc::close(hold.0);
+                // Rust programs ignore it, others do not.
+                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                 let mut byte = 0u8;
                 libc::read(held.0, (&raw mut byte).cast(), 1);
                 libc::execvp(pointers[0], pointers.as_ptr());

@@ -64,6 +64,38 @@ fn signals_and_stacks() {
     check("g++ -O2", "before_and_after.cc", &[]);
 }
 
+/// Programs that make it hard for the engine. `relive-benchmarks torture` runs them many times.
+#[test]
+fn torture() {
+    for (source, how) in [
+        ("changing_code.c", &["gcc -O2 -w", "gcc -O0 -w"][..]),
+        ("faults.c", &["gcc -O2", "gcc -O0 -fcf-protection=full"]),
+        ("gs.c", &["gcc -O2", "gcc -O0 -no-pie"]),
+        ("odd_instructions.c", &["gcc -O2", "gcc -O1 -static"]),
+        ("process_storm.c", &["gcc -O2"]),
+        ("signal_masks.c", &["gcc -O2"]),
+        ("signal_storm.c", &["gcc -O2", "gcc -O0"]),
+        ("stacks.c", &["gcc -O2"]),
+        ("thread_storm.c", &["gcc -O2"]),
+        ("throws.cc", &["g++ -O2", "g++ -O2 -static"]),
+    ] {
+        for how in how {
+            check(how, &format!("../../run/programs/{source}"), &[]);
+        }
+    }
+}
+
+/// Functions that are called a second time, behind their beginning, when they have been given a larger stack.
+#[test]
+fn split_stacks() {
+    let lab = Lab::new();
+    if lab.can_build("gcc -fsplit-stack") {
+        let native = lab.build("gcc -O2 -fsplit-stack", "../../run/programs/stacks.c", "program");
+        let expected = lab.run(&native, &[]);
+        run(&lab, &native, &[]).behaves_as(&expected, "split stacks");
+    }
+}
+
 #[test]
 fn registers_of_all_kinds() {
     if std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" avx ")) {
