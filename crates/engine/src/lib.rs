@@ -48,6 +48,7 @@ pub mod thread;
 pub mod threads;
 pub mod traces;
 pub mod translate;
+pub mod verify;
 pub mod whereabouts;
 pub mod written;
 pub mod zone;
