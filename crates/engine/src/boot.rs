@@ -6,10 +6,11 @@ use crate::masks;
 use crate::process::{PROCESS, Process};
 use crate::signals::{self, Handlers};
 use crate::threads;
+use crate::verify::WANTED;
 use alloc::boxed::Box;
 use core::arch::naked_asm;
 use core::sync::atomic::Ordering;
-use relive_abi::engine::{Arena, Boot, TIME};
+use relive_abi::engine::{Arena, Boot, TIME, VERIFY};
 use relive_abi::kernel;
 
 /// Where the engine is entered in a new program, on a stack of its own.
@@ -30,6 +31,7 @@ unsafe extern "C" fn begin(boot: &Boot) {
         die(b"relive: no room left to write down what runs\n")
     };
     TIMED.store(arena.options & TIME != 0, Ordering::Relaxed);
+    WANTED.store(arena.options & VERIFY != 0, Ordering::Relaxed);
     entry::set_own(boot.engine, boot.engine_end);
     process.maps.hide(boot.engine, boot.engine_end);
     let Ok(thread) = threads::allocate(&mut process) else { die(b"relive: no memory for counters\n") };

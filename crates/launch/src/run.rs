@@ -7,7 +7,7 @@ use crate::image::Image;
 use crate::inject::{Stopped, wait};
 use crate::over::{self, Each};
 use libc::pid_t;
-use relive_abi::engine::{ALONE, COUNT, TIME};
+use relive_abi::engine::{ALONE, COUNT, TIME, VERIFY};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -23,6 +23,8 @@ pub struct Options {
     pub time: bool,
     /// Whether to follow what it starts.
     pub follow: bool,
+    /// Whether to look at all translations.
+    pub verify: bool,
     /// How many bytes of translated code a process may have.
     pub cache_len: u64,
 }
@@ -42,7 +44,10 @@ pub enum Ended {
 /// If it cannot be executed, or the engine cannot be put into it.
 pub fn run(options: Options, each: &mut Each<'_>) -> Result<Ended, Error> {
     let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-    let flags = flag(options.count, COUNT) | flag(options.time, TIME) | flag(!options.follow, ALONE);
+    let flags = flag(options.count, COUNT)
+        | flag(options.time, TIME)
+        | flag(!options.follow, ALONE)
+        | flag(options.verify, VERIFY);
     let arena = Arena::new(flags, options.cache_len)?;
     let image = Image::new();
     let Child { pid, hold, error } = start(&options.command)?;

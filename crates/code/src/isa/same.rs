@@ -117,6 +117,9 @@ mod tests {
         assert!(at(0, &[0x48, 0x8b, 0x0c, 0xc5, 0, 1, 0, 0]).loads_target_of(&jump));
         assert!(!at(0, &[0x8b, 0x0c, 0xc5, 0, 1, 0, 0]).loads_target_of(&jump), "half a register");
         assert!(!at(0, &[0x64, 0x48, 0x8b, 0x0c, 0xc5, 0, 1, 0, 0]).loads_target_of(&jump), "thread-local");
-        assert!(at(0, &[0x48, 0x89, 0xc1]).loads_target_of(&at(0, &[0xff, 0xd0])), "mov rcx, rax for call rax");
+        assert!(
+            at(0, &[0x48, 0x89, 0xc1]).loads_target_of(&at(0, &[0xff, 0xd0])),
+            "mov rcx, rax for call rax"
+        );
     }
 }

@@ -12,16 +12,44 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use crate::message::fatal;
 use crate::thread::offset;
 use crate::translate::{Entrance, Exit, HOT, Piece, Request, Source, Unit};
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 use relive_abi::engine as abi;
+use relive_abi::kernel::EFAULT;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{EffectsReader, Flag, Flow, Gpr, Insn, MemoryOperand, Operand, RegSet, Verb};
 use state::{Next, State, Value};
+
+/// Whether to.
+pub static WANTED: AtomicBool = AtomicBool::new(false);
+
+/// Looks at a unit that has just been put in its place, if that is wanted; ends the process if it is wrong.
+pub fn check(
+    request: &Request<'_>,
+    unit: &Unit,
+    effects: &mut EffectsReader,
+    statistics: &mut abi::Statistics,
+) {
+    if !WANTED.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: the unit's place in the cache, where nobody writes before it is linked.
+    let put = |at: u64, len: u32| unsafe { core::slice::from_raw_parts(at as *const u8, len as usize) };
+    let (hot, cold) = (put(unit.hot.at, unit.hot.size()), put(unit.cold.at, unit.cold.size()));
+    let subject = Subject::new(request, unit, hot, cold);
+    if subject.has_rare() {
+        statistics.unverified += 1;
+        return;
+    }
+    match verify(&subject, effects) {
+        Ok(()) => statistics.verified += 1,
+        Err(wrong) => fatal(format_args!("{wrong}")),
+    }
+}
 
 /// Why a unit is not right.
 #[derive(Debug)]
@@ -31,13 +59,39 @@ pub struct Wrong {
     bytes: Vec<u8>,
     /// Where the program is, as far as that is known.
     pc: u64,
-    what: String,
+    what: Why,
+}
+
+/// What is not right about an instruction.
+#[derive(Debug)]
+enum Why {
+    /// This.
+    Is(&'static str),
+    /// These may be needed, and an addition has changed them.
+    Changed(RegSet),
+    /// These counters are counted up, instead of those.
+    Counted(Vec<u32>, Vec<u32>),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Is(what) => f.write_str(what),
+            Self::Changed(set) => write!(f, "{set} may be needed, and was changed by an addition"),
+            Self::Counted(counted, expected) => {
+                write!(f, "counters {counted:?} are counted up instead of {expected:?}")
+            }
+        }
+    }
 }
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, bytes, pc, what } = self;
-        write!(f, "the translation of the program at {pc:#x} does something else at {at:#x} ({bytes:02x?}): {what}")
+        write!(
+            f,
+            "the translation of the program at {pc:#x} does something else at {at:#x} ({bytes:02x?}): {what}"
+        )
     }
 }
 
@@ -72,6 +126,20 @@ impl<'a> Subject<'a> {
             counter: request.counter,
             calls: request.calls,
         }
+    }
+
+    /// Whether there is an instruction in it that programs hardly ever use: for these, code is not compared.
+    fn has_rare(&self) -> bool {
+        self.pieces.iter().any(|piece| {
+            let mut pc = piece.start;
+            while pc < piece.end {
+                match self.source.insn(pc) {
+                    Some(insn) if insn.rare().is_none() => pc = insn.next_addr().0,
+                    found => return found.is_some(),
+                }
+            }
+            false
+        })
     }
 
     fn bytes(&self, at: u64) -> &'a [u8] {
@@ -123,7 +191,7 @@ pub fn verify(subject: &Subject<'_>, effects: &mut EffectsReader) -> Result<(), 
         None => Ok(()),
         Some((exit, _)) => {
             let bytes = Vec::new();
-            Err(Wrong { at: exit.field, bytes, pc: exit.from, what: "nothing comes to an exit".into() })
+            Err(Wrong { at: exit.field, bytes, pc: exit.from, what: Why::Is("nothing comes to an exit") })
         }
     }
 }
@@ -141,33 +209,34 @@ struct Walk<'a, 'b> {
 }
 
 /// Whether to go on, or what is wrong.
-type Step = Result<bool, String>;
+type Step = Result<bool, Why>;
 
-fn wrong<T>(what: &str) -> Result<T, String> {
-    Err(what.into())
+fn wrong<T>(what: &'static str) -> Result<T, Why> {
+    Err(Why::Is(what))
 }
 
-fn demand(holds: bool, what: &str) -> Result<(), String> {
+fn demand(holds: bool, what: &'static str) -> Result<(), Why> {
     if holds { Ok(()) } else { wrong(what) }
 }
 
 impl Walk<'_, '_> {
-    fn wrong(&self, state: &State, what: String) -> Wrong {
+    fn wrong(&self, state: &State, what: Why) -> Wrong {
         let bytes = self.subject.bytes(state.at);
         let len = Insn::decode(bytes, LinkAddr(state.at)).map_or(0, |insn| insn.len() as usize);
         let pc = match &state.next {
             Next::At(pc) | Next::Perhaps(pc) => *pc,
-            Next::Computed(site) | Next::Call { site, .. } | Next::Return { site, .. } | Next::Landing { site } => {
-                site.addr().0
-            }
+            Next::Computed(site)
+            | Next::Call { site, .. }
+            | Next::Return { site, .. }
+            | Next::Landing { site } => site.addr().0,
         };
         Wrong { at: state.at, bytes: bytes[..len].to_vec(), pc, what }
     }
 
     fn step(&mut self, state: &mut State) -> Step {
-        self.left = self.left.checked_sub(1).ok_or("it has no end")?;
+        self.left = self.left.checked_sub(1).ok_or(Why::Is("it has no end"))?;
         let bytes = self.subject.bytes(state.at);
-        let insn = Insn::decode(bytes, LinkAddr(state.at)).ok_or("no instruction")?;
+        let insn = Insn::decode(bytes, LinkAddr(state.at)).ok_or(Why::Is("no instruction"))?;
         let own = match state.next {
             Next::At(pc) if !state.has_return => self.own(pc),
             _ => None,
@@ -179,9 +248,9 @@ impl Walk<'_, '_> {
         {
             return Ok(going);
         }
-        self.add(state, &insn, own.as_ref()).map_err(|what| match what.as_str() {
-            UNKNOWN if !reads.is_empty() => format!("it reads {reads}, which an addition has changed"),
-            _ => what,
+        self.add(state, &insn, own.as_ref()).map_err(|what| match what {
+            Why::Is(UNKNOWN) if !reads.is_empty() => Why::Changed(reads),
+            what => what,
         })
     }
 
@@ -198,23 +267,21 @@ impl Walk<'_, '_> {
     }
 
     /// The program's own instruction, if it is that.
-    fn execute(&mut self, state: &mut State, insn: &Insn, own: &Insn) -> Result<Option<bool>, String> {
+    fn execute(&mut self, state: &mut State, insn: &Insn, own: &Insn) -> Result<Option<bool>, Why> {
         let next = own.next_addr().0;
-        let is_same = insn.does_what(own);
+        // The kernel is called without prefixes.
+        let is_same = insn.does_what(own) || insn.is_fast_syscall() && own.is_fast_syscall();
         match own.flow() {
             Flow::Next if is_same => {
+                let kills = self.effects.effects(own).kills;
                 if own.is_fast_syscall() {
                     demand(state.may_call_kernel, "nobody asked whether the engine looks at this call")?;
+                    state.called_kernel(kills, next);
+                } else {
+                    state.executed(kills);
                 }
-                let kills = self.effects.effects(own).kills;
-                state.executed(kills);
                 state.next = Next::At(next);
                 state.at = insn.next_addr().0;
-                if own.is_fast_syscall() {
-                    // The kernel has left the place in the cache.
-                    state.set(Gpr::RCX, Value::Other);
-                    state.rcx_is = Some(next);
-                }
                 Ok(Some(true))
             }
             Flow::Stop if is_same => {
@@ -240,7 +307,7 @@ impl Walk<'_, '_> {
                 }
                 rest.at = insn.next_addr().0;
                 taken.at = leads.0;
-                self.jump(&taken, insn)?;
+                self.jump(&mut taken, insn)?;
                 self.ways.push(taken);
                 *state = rest;
                 Ok(Some(true))
@@ -250,11 +317,11 @@ impl Walk<'_, '_> {
     }
 
     /// The exit of the program's instruction: they are in the order in which control comes to them.
-    fn next_exit(&self, state: &mut State, own: &Insn, kinds: &[u32]) -> Result<Exit, String> {
+    fn next_exit(&self, state: &mut State, own: &Insn, kinds: &[u32]) -> Result<Exit, Why> {
         let exit = self.subject.exits.get(state.exits).copied();
         state.exits += 1;
         exit.filter(|exit| exit.from == own.addr().0 && kinds.contains(&exit.kind))
-            .ok_or_else(|| "it has no exit of that kind".into())
+            .ok_or(Why::Is("it has no exit of that kind"))
     }
 
     /// An instruction that the program does not have there.
@@ -290,9 +357,10 @@ impl Walk<'_, '_> {
             (Verb::Rorx, [_, from, Some(Operand::Immediate(by))]) if whole(insn) == Some(Gpr::RCX) => {
                 let value = match (gs(from), from) {
                     (Some(memory), _) if state.target_at(&memory, 0) && by == 16 => Value::Upper,
-                    (None, Some(Operand::Register(r))) if r.number == Gpr::RCX.number() as u8 => {
-                        state.value(Gpr::RCX).rotated(by as u32).ok_or("it rotates something else")?
-                    }
+                    (None, Some(Operand::Register(r))) if r.number == Gpr::RCX.number() as u8 => state
+                        .value(Gpr::RCX)
+                        .rotated(by as u32)
+                        .ok_or(Why::Is("it rotates something else"))?,
                     _ => return wrong(UNKNOWN),
                 };
                 state.set(Gpr::RCX, value);
@@ -301,7 +369,9 @@ impl Walk<'_, '_> {
                 state.counted.push(counter);
                 state.flags |= ALL_BUT_CARRY;
             }
-            (Verb::Cmp, [to, Some(Operand::Immediate(_)), _]) if gs(to).as_ref().and_then(counter).is_some() => {
+            (Verb::Cmp, [to, Some(Operand::Immediate(_)), _])
+                if gs(to).as_ref().and_then(counter).is_some() =>
+            {
                 state.flags |= ALL_FLAGS;
             }
             (Verb::Nop, _) => {}
@@ -337,8 +407,8 @@ impl Walk<'_, '_> {
                 if self.subject.bytes(to.0).is_empty() {
                     return self.share(state, to.0);
                 }
-                let after = state.to(to.0);
-                self.jump(&after, insn)?;
+                let mut after = state.to(to.0);
+                self.jump(&mut after, insn)?;
                 *state = after;
                 Ok(true)
             }
@@ -348,8 +418,8 @@ impl Walk<'_, '_> {
                 // What the callee returns to. Nothing of this unit is counted there.
                 let landing = insn.next_addr().0;
                 self.ways.push(State::new(landing, back, 0, None).returned(landing));
-                let after = state.called(to.0);
-                self.jump(&after, insn)?;
+                let mut after = state.called(to.0);
+                self.jump(&mut after, insn)?;
                 *state = after;
                 Ok(true)
             }
@@ -377,13 +447,13 @@ impl Walk<'_, '_> {
     }
 
     /// What it means that `rcx` is zero, or, for `rest`, is not.
-    fn is_zero(&mut self, taken: &mut State, rest: &mut State) -> Result<(), String> {
+    fn is_zero(&mut self, taken: &mut State, rest: &mut State) -> Result<(), Why> {
         match (rest.value(Gpr::RCX).clone(), rest.next.clone()) {
             (value @ Value::Target(_), Next::Computed(site)) => {
                 let exit = self.next_exit(rest, &site, &[abi::GUESS])?;
                 rest.expect(exit.counter);
                 taken.exits += 2;
-                taken.next = Next::At(value.zero_for().ok_or("a comparison that tells nothing")?);
+                taken.next = Next::At(value.zero_for().ok_or(Why::Is("a comparison that tells nothing"))?);
                 taken.set(Gpr::RCX, Value::Other);
             }
             (Value::Difference(from), Next::Perhaps(pc)) => {
@@ -392,6 +462,7 @@ impl Walk<'_, '_> {
                 taken.set(Gpr::RCX, Value::Other);
             }
             (Value::IsLookedAt, _) => taken.may_call_kernel = true,
+            (Value::FromFault, _) => taken.set(Gpr::RCX, Value::Fault),
             (Value::Other, _) => {}
             _ => return wrong("a branch that the program does not have"),
         }
@@ -400,7 +471,9 @@ impl Walk<'_, '_> {
 
     /// Goes to the `call` of another unit.
     fn share(&mut self, state: &mut State, to: u64) -> Step {
-        let Next::Call { site, back, to: target } = state.next else { return wrong("it leads out of the unit") };
+        let Next::Call { site, back, to: target } = state.next else {
+            return wrong("it leads out of the unit");
+        };
         demand((self.subject.calls)(back, site.addr().0) == Some(to), "it leads to another call")?;
         let exit = self.next_exit(state, &site, &[abi::CALL, abi::INDIRECT_CALL])?;
         demand(exit.to == target.unwrap_or(0), "the exit of the call is another")?;
@@ -410,15 +483,20 @@ impl Walk<'_, '_> {
 
     /// A jump that may be changed later, to lead straight to where its exit leads: `after` it, the state must be right
     /// for that.
-    fn jump(&mut self, after: &State, insn: &Insn) -> Result<(), String> {
+    fn jump(&mut self, after: &mut State, insn: &Insn) -> Result<(), Why> {
         let field = insn.next_addr().0 - 4;
         let Some(index) = self.subject.exits.iter().position(|exit| exit.field == field) else {
             return Ok(());
         };
         self.found[index] = true;
+        after.through = Some(field);
         let exit = self.subject.exits[index];
         demand(field % AT_ONCE <= AT_ONCE - 4, "a jump that cannot be changed at once")?;
-        let is_call = matches!(exit.kind, abi::CALL | abi::INDIRECT_CALL);
+        let is_call = match exit.kind {
+            // If it only wants to know where it is, a jump does.
+            abi::CALL => insn.verb() == Verb::Call,
+            kind => kind == abi::INDIRECT_CALL,
+        };
         demand(after.has_return == is_call, "what it leads to expects another stack")?;
         let drop = if exit.kind == abi::INDIRECT_CALL { 5 } else { 0 };
         demand(after.at + drop == exit.stub, "it does not lead to the engine")?;
@@ -430,6 +508,8 @@ impl Walk<'_, '_> {
         demand(!state.has_return, "an address in the cache is left on the stack")?;
         let number = state.exit.and_then(|n| n.checked_sub(self.subject.first_exit));
         let exit = number.and_then(|n| self.subject.exits.get(n as usize).copied());
+        let is_known = exit.is_some_and(|exit| exit.field == 0 || state.through == Some(exit.field));
+        demand(is_known || state.exit.is_none(), "the number of another exit")?;
         let is_computed =
             exit.is_some_and(|exit| matches!(exit.kind, abi::INDIRECT_JUMP | abi::INDIRECT_CALL));
         match (plain(through), exit) {
@@ -449,13 +529,15 @@ impl Walk<'_, '_> {
                 Ok(is_new)
             }
             (Some(offset::ENTER), Some(exit)) if !is_computed => self.out(state, &exit).map(|()| false),
-            (Some(offset::ENTER_INDIRECT), Some(exit)) if is_computed => self.out(state, &exit).map(|()| false),
+            (Some(offset::ENTER_INDIRECT), Some(exit)) if is_computed => {
+                self.out(state, &exit).map(|()| false)
+            }
             _ => wrong("it enters the engine by no exit, or at the wrong door"),
         }
     }
 
     /// The unit is left by an exit: everything must be as the program has it.
-    fn out(&mut self, state: &State, exit: &Exit) -> Result<(), String> {
+    fn out(&mut self, state: &State, exit: &Exit) -> Result<(), Why> {
         const ELSEWHERE: &str = "its exit leads elsewhere";
         state.counts_are_right()?;
         match (exit.kind, &state.next) {
@@ -476,9 +558,18 @@ impl Walk<'_, '_> {
                 state.is_target_in_rcx()
             }
             (abi::KERNEL, Next::At(pc)) => {
-                let call = self.own(*pc).filter(Insn::is_fast_syscall).ok_or("the program has no call there")?;
+                let call = self
+                    .own(*pc)
+                    .filter(Insn::is_fast_syscall)
+                    .ok_or(Why::Is("the program has no call there"))?;
                 demand(call.addr().0 == exit.from && call.next_addr().0 == exit.to, ELSEWHERE)?;
                 demand(RCX.contains(state.changed()), "the kernel needs what was changed")
+            }
+            (abi::REFUSED, Next::At(pc)) => {
+                let call = self.subject.source.insn(exit.from).filter(Insn::is_fast_syscall);
+                let is_behind = call.is_some_and(|call| call.next_addr().0 == *pc) && exit.to == *pc;
+                demand(is_behind && state.was_refused(), "it was not the kernel that refused")?;
+                demand(RCX.contains(state.changed()), "more than rcx was changed")
             }
             _ => wrong("an exit of another kind"),
         }
@@ -497,7 +588,7 @@ impl Walk<'_, '_> {
     }
 
     /// Looks whether the program at some place overwrites registers and flags before it reads them.
-    fn not_needed(&mut self, mut changed: RegSet, mut pc: u64) -> Result<(), String> {
+    fn not_needed(&mut self, mut changed: RegSet, mut pc: u64) -> Result<(), Why> {
         for _ in 0..FAR {
             if changed.is_empty() {
                 return Ok(());
@@ -514,7 +605,7 @@ impl Walk<'_, '_> {
                 _ => break,
             };
         }
-        if changed.is_empty() { Ok(()) } else { Err(format!("{changed} may be needed there, and was changed")) }
+        if changed.is_empty() { Ok(()) } else { Err(Why::Changed(changed)) }
     }
 
     /// Something on the stack: the address that the program's call puts there, or that of a landing.
@@ -524,7 +615,7 @@ impl Walk<'_, '_> {
         own: Option<&Insn>,
         from: Option<Operand>,
         gs: Option<MemoryOperand>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Why> {
         if let (Some(memory), Next::Return { site, left: 0 }) = (gs, state.next.clone()) {
             let is_table = memory.base.is_none()
                 && memory.index.is_some_and(|r| r.number == Gpr::RCX.number() as u8 && r.width == 8)
@@ -544,7 +635,7 @@ impl Walk<'_, '_> {
             Some(Operand::Immediate(number)) => number as u64,
             Some(Operand::Memory(memory)) if memory.fixed => {
                 let constant = self.subject.bytes(memory.displacement as u64).first_chunk();
-                u64::from_le_bytes(*constant.ok_or("the return address is not in the unit")?)
+                u64::from_le_bytes(*constant.ok_or(Why::Is("the return address is not in the unit"))?)
             }
             _ => return wrong(UNKNOWN),
         };
@@ -553,9 +644,16 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn move_through_gs(&self, state: &mut State, insn: &Insn, operands: [Option<Operand>; 2]) -> Result<(), String> {
+    fn move_through_gs(
+        &self,
+        state: &mut State,
+        insn: &Insn,
+        operands: [Option<Operand>; 2],
+    ) -> Result<(), Why> {
         match operands {
-            [Some(Operand::Memory(to)), Some(Operand::Immediate(number))] if plain(&to) == Some(offset::EXIT) => {
+            [Some(Operand::Memory(to)), Some(Operand::Immediate(number))]
+                if plain(&to) == Some(offset::EXIT) =>
+            {
                 demand(to.width == 4, "half an exit")?;
                 state.exit = Some(number as u32);
             }
@@ -564,7 +662,9 @@ impl Walk<'_, '_> {
                 match (counter(&to), value) {
                     (Some(to), Some(Value::Counted(counter))) if to == counter => state.counted.push(counter),
                     (Some(_), _) => return wrong("a counter becomes something else"),
-                    (None, Some(value)) => *state.slot(plain(&to)).ok_or("no place for that")? = value,
+                    (None, Some(value)) => {
+                        *state.slot(plain(&to)).ok_or(Why::Is("no place for that"))? = value
+                    }
                     _ => return wrong(UNKNOWN),
                 }
             }
@@ -574,7 +674,7 @@ impl Walk<'_, '_> {
                     _ if to.width == 4 && state.target_at(&from, 2) => Value::Upper,
                     _ if to.width != 8 => return wrong(UNKNOWN),
                     Some(counter) => Value::Count(counter),
-                    None => state.slot(plain(&from)).ok_or("nothing of that is kept there")?.clone(),
+                    None => state.slot(plain(&from)).ok_or(Why::Is("nothing of that is kept there"))?.clone(),
                 };
                 state.set(register, value);
             }
@@ -607,7 +707,7 @@ fn counter(memory: &MemoryOperand) -> Option<u32> {
 }
 
 /// `movzx ecx, …`
-fn narrow(state: &State, from: Option<Operand>, gs: Option<MemoryOperand>) -> Result<Value, String> {
+fn narrow(state: &State, from: Option<Operand>, gs: Option<MemoryOperand>) -> Result<Value, Why> {
     let is_rcx = |number: u8| number == Gpr::RCX.number() as u8;
     match (from, gs) {
         (_, Some(memory))
@@ -629,7 +729,7 @@ fn narrow(state: &State, from: Option<Operand>, gs: Option<MemoryOperand>) -> Re
 }
 
 /// `lea …`
-fn compute(state: &mut State, insn: &Insn, from: &MemoryOperand) -> Result<(), String> {
+fn compute(state: &mut State, insn: &Insn, from: &MemoryOperand) -> Result<(), Why> {
     let Some(to) = insn.first_register() else { return wrong(UNKNOWN) };
     let number = from.displacement;
     if from.fixed && whole(insn).is_some() {
@@ -637,6 +737,14 @@ fn compute(state: &mut State, insn: &Insn, from: &MemoryOperand) -> Result<(), S
         return Ok(());
     }
     let is_own = from.base.is_some_and(|r| usize::from(r.number) == to.number() && r.width == 8);
+    let is_result = state.rcx_is.is_some()
+        && to == Gpr::RCX
+        && from.base.is_some_and(|r| r.number == 0 && r.width == 8)
+        && *state.value(Gpr::RAX) == Value::Own(Gpr::RAX);
+    if is_result && from.index.is_none() && number == EFAULT.0 as i64 {
+        state.set(to, Value::FromFault);
+        return Ok(());
+    }
     if !is_own || from.index.is_some() {
         return wrong(UNKNOWN);
     }
@@ -652,7 +760,7 @@ fn compute(state: &mut State, insn: &Insn, from: &MemoryOperand) -> Result<(), S
         (Value::Count(counter), true) if number == 1 => Value::Counted(*counter),
         (Value::Counted(_), true) => Value::Other,
         (Value::Upper, false) => Value::Difference((number as u32).wrapping_neg()),
-        (value, true) => value.plus(number).ok_or("a register of the program is changed")?,
+        (value, true) => value.plus(number).ok_or(Why::Is("a register of the program is changed"))?,
         _ => return wrong(UNKNOWN),
     };
     state.set(to, value);

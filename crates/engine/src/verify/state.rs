@@ -1,9 +1,7 @@
 //! What is known at a place of a unit.
 
-use super::{RCX, demand};
+use super::{RCX, Why, demand};
 use crate::thread::offset;
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use relive_abi::engine::NO_COUNTER;
 use relive_code::isa::{Gpr, Insn, MemoryOperand, RegSet};
@@ -60,6 +58,10 @@ pub(super) enum Value {
     KernelCall,
     /// Whether the engine looks at it.
     IsLookedAt,
+    /// How far the result of a call of the kernel is from that which says that it could not write.
+    FromFault,
+    /// Not at all.
+    Fault,
     /// This number.
     Address(u64),
     /// Something else.
@@ -124,6 +126,7 @@ impl Value {
 /// The words of the thread's memory in which something is kept.
 const SLOTS: [u32; 4] = [offset::RAX, offset::RCX, offset::SCRATCH, offset::TARGET];
 const RCX_SLOT: usize = 1;
+const SCRATCH_SLOT: usize = 2;
 const TARGET_SLOT: usize = 3;
 
 /// What is known.
@@ -138,6 +141,8 @@ pub(super) struct State {
     pub flags: RegSet,
     /// An address in the cache is on the stack, above what the program has there.
     pub has_return: bool,
+    /// The last jump that belongs to an exit.
+    pub through: Option<u64>,
     /// By which exit the thread's memory says that it was left.
     pub exit: Option<u32>,
     /// The engine does not look at the call of the kernel that comes next.
@@ -165,6 +170,7 @@ impl State {
             slots: [const { Value::Other }; SLOTS.len()],
             flags: RegSet::EMPTY,
             has_return: false,
+            through: None,
             exit: None,
             may_call_kernel: false,
             rcx_is: None,
@@ -219,13 +225,30 @@ impl State {
     /// The program has executed an instruction, which has overwritten something.
     pub(super) fn executed(&mut self, kills: RegSet) {
         for register in Gpr::all() {
-            let is_own = kills.contains(RegSet::gpr(register)) || *self.value(register) == Value::Own(register);
+            let is_own =
+                kills.contains(RegSet::gpr(register)) || *self.value(register) == Value::Own(register);
             self.registers[register.number()] = if is_own { Value::Own(register) } else { Value::Other };
         }
         self.flags = self.flags - kills;
         self.slots.fill(Value::Other);
         self.may_call_kernel = false;
         self.rcx_is = None;
+    }
+
+    /// The program has called the kernel, and goes on at `back`. The kernel has left the place in the cache in `rcx`.
+    pub(super) fn called_kernel(&mut self, kills: RegSet, back: u64) {
+        let is_kept = self.slots[SCRATCH_SLOT] == Value::Own(Gpr::RAX);
+        self.executed(kills);
+        self.set(Gpr::RCX, Value::Other);
+        self.rcx_is = Some(back);
+        if is_kept {
+            self.slots[SCRATCH_SLOT] = Value::KernelCall;
+        }
+    }
+
+    /// The kernel could not write, and what was asked of it is still known.
+    pub(super) fn was_refused(&self) -> bool {
+        *self.value(Gpr::RCX) == Value::Fault && self.slots[SCRATCH_SLOT] == Value::KernelCall
     }
 
     /// Something is to be counted on this way.
@@ -235,7 +258,7 @@ impl State {
         }
     }
 
-    pub(super) fn counts_are_right(&self) -> Result<(), String> {
+    pub(super) fn counts_are_right(&self) -> Result<(), Why> {
         let sorted = |counters: &Vec<u32>| {
             let mut counters = counters.clone();
             counters.sort_unstable();
@@ -244,7 +267,7 @@ impl State {
         if sorted(&self.counted) == sorted(&self.expected) {
             return Ok(());
         }
-        Err(format!("counters {:?} are counted up instead of {:?}", self.counted, self.expected))
+        Err(Why::Counted(self.counted.clone(), self.expected.clone()))
     }
 
     /// Whether an operand is so many bytes into the word that holds the target of a return.
@@ -257,14 +280,14 @@ impl State {
     }
 
     /// `rcx` is kept in the thread's memory, and nothing else has been changed.
-    pub(super) fn is_spilled(&self) -> Result<(), String> {
+    pub(super) fn is_spilled(&self) -> Result<(), Why> {
         demand(self.slots[RCX_SLOT] == Value::Own(Gpr::RCX), "rcx is lost")?;
         let others = self.changed() - RCX;
-        if others.is_empty() { Ok(()) } else { Err(format!("{others} may be needed, and was changed")) }
+        if others.is_empty() { Ok(()) } else { Err(Why::Changed(others)) }
     }
 
     /// The same, and `rcx` holds where the program goes.
-    pub(super) fn is_target_in_rcx(&self) -> Result<(), String> {
+    pub(super) fn is_target_in_rcx(&self) -> Result<(), Why> {
         demand(self.value(Gpr::RCX).is_target(), "the target is not in rcx")?;
         self.is_spilled()
     }
