@@ -7,6 +7,7 @@
 //! * [`boot`]: how it begins
 //! * [`entry`], [`dispatch`]: between the cache and the engine
 //! * [`translate`], [`cache`], [`sites`], [`region`], [`renewal`]: code
+//! * [`verify`]: whether that is right
 //! * [`kernel_calls`], [`threads`], [`execute`], [`masks`]: what the program asks of the kernel
 //! * [`signals`], [`interrupted`]: what the kernel tells the program
 //! * [`maps`], [`log`], [`written`], [`room`]: what lies where, for the engine and for whoever reads the counters

@@ -84,6 +84,12 @@ impl Insn {
             }
     }
 
+    /// By how much it changes the stack pointer, if it is one that does nothing else with it.
+    #[must_use]
+    pub fn stack_change(&self) -> i32 {
+        self.raw.stack_pointer_increment()
+    }
+
     /// How many bytes a return takes off the stack besides the address.
     #[must_use]
     pub fn drops(&self) -> u64 {

@@ -7,22 +7,23 @@
 //!
 //! Knows nothing of how code is written: only what the thread's memory is for.
 
+mod additions;
+mod exits;
 mod state;
 
 #[cfg(test)]
 mod tests;
 
 use crate::message::fatal;
-use crate::thread::offset;
 use crate::translate::{Entrance, Exit, HOT, Piece, Request, Source, Unit};
+use additions::UNKNOWN;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_abi::engine as abi;
-use relive_abi::kernel::EFAULT;
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{EffectsReader, Flag, Flow, Gpr, Insn, MemoryOperand, Operand, RegSet, Verb};
-use state::{Next, State, Value};
+use relive_code::isa::{EffectsReader, Flow, Gpr, Insn, RegSet};
+use state::{Next, State};
 
 /// Whether to.
 pub static WANTED: AtomicBool = AtomicBool::new(false);
@@ -107,6 +108,7 @@ pub struct Subject<'a> {
     exits: Vec<Exit>,
     pieces: &'a [Piece],
     counter: Option<u32>,
+    threshold: u32,
     calls: &'a dyn Fn(u64, u64) -> Option<u64>,
 }
 
@@ -124,6 +126,7 @@ impl<'a> Subject<'a> {
             exits: unit.trigger.into_iter().chain(unit.exits.iter().copied()).chain(way).collect(),
             pieces: &unit.pieces,
             counter: request.counter,
+            threshold: request.threshold,
             calls: request.calls,
         }
     }
@@ -152,11 +155,6 @@ impl<'a> Subject<'a> {
 const MOST: usize = 1 << 16;
 /// Direct jumps in a row, and instructions until something is overwritten.
 const FAR: usize = 64;
-/// Four bytes that are changed while others execute them lie within so many.
-const AT_ONCE: u64 = 16;
-/// What counting changes, and comparing.
-const ALL_FLAGS: RegSet = RegSet::ARITHMETIC_FLAGS;
-const ALL_BUT_CARRY: RegSet = ALL_FLAGS.without(RegSet::flag(Flag::Cf));
 const RCX: RegSet = RegSet::gpr(Gpr::RCX);
 
 /// Looks at all ways through a unit.
@@ -323,446 +321,4 @@ impl Walk<'_, '_> {
         exit.filter(|exit| exit.from == own.addr().0 && kinds.contains(&exit.kind))
             .ok_or(Why::Is("it has no exit of that kind"))
     }
-
-    /// An instruction that the program does not have there.
-    fn add(&mut self, state: &mut State, insn: &Insn, own: Option<&Insn>) -> Step {
-        let mut operands = insn.operands();
-        let operands = [operands.next(), operands.next(), operands.next()];
-        let gs = |operand: Option<Operand>| match operand {
-            Some(Operand::Memory(memory)) if insn.uses_gs() => Some(memory),
-            _ => None,
-        };
-        match (insn.verb(), operands) {
-            (Verb::Mov, [Some(Operand::Register(to)), ..])
-                if let Some(own) = own
-                    && insn.loads_target_of(own)
-                    && to.number == Gpr::RCX.number() as u8 =>
-            {
-                let changed = self.effects.effects(insn).reads & state.changed();
-                demand(changed.is_empty(), "the target is computed from something changed")?;
-                state.set(Gpr::RCX, Value::Target(Vec::new()));
-                state.next = Next::Computed(*own);
-            }
-            (Verb::Mov, [to, from, _]) if gs(to).is_some() || gs(from).is_some() => {
-                self.move_through_gs(state, insn, [to, from])?;
-            }
-            (Verb::Mov, [_, Some(Operand::Immediate(number)), _]) if let Some(to) = whole(insn) => {
-                state.set(to, Value::Address(number as u64));
-            }
-            (Verb::Movzx, [_, from, _]) if insn.first_register() == Some(Gpr::RCX) => {
-                let value = narrow(state, from, gs(from))?;
-                state.set(Gpr::RCX, value);
-            }
-            (Verb::Lea, [_, Some(Operand::Memory(memory)), _]) => compute(state, insn, &memory)?,
-            (Verb::Rorx, [_, from, Some(Operand::Immediate(by))]) if whole(insn) == Some(Gpr::RCX) => {
-                let value = match (gs(from), from) {
-                    (Some(memory), _) if state.target_at(&memory, 0) && by == 16 => Value::Upper,
-                    (None, Some(Operand::Register(r))) if r.number == Gpr::RCX.number() as u8 => state
-                        .value(Gpr::RCX)
-                        .rotated(by as u32)
-                        .ok_or(Why::Is("it rotates something else"))?,
-                    _ => return wrong(UNKNOWN),
-                };
-                state.set(Gpr::RCX, value);
-            }
-            (Verb::Inc, [to, ..]) if let Some(counter) = gs(to).as_ref().and_then(counter) => {
-                state.counted.push(counter);
-                state.flags |= ALL_BUT_CARRY;
-            }
-            (Verb::Cmp, [to, Some(Operand::Immediate(_)), _])
-                if gs(to).as_ref().and_then(counter).is_some() =>
-            {
-                state.flags |= ALL_FLAGS;
-            }
-            (Verb::Nop, _) => {}
-            (Verb::Push, [from, ..]) => self.push(state, own, from, gs(from))?,
-            (Verb::Pop, _) if let Some(own) = own.filter(|own| own.verb() == Verb::Ret) => {
-                demand(whole(insn) == Some(Gpr::RCX), "the target of a return is taken elsewhere")?;
-                state.set(Gpr::RCX, Value::Target(Vec::new()));
-                state.next = Next::Return { site: *own, left: own.drops() };
-            }
-            (Verb::Ret, _) => {
-                let Next::Landing { site } = state.next else { return wrong(UNKNOWN) };
-                self.next_exit(state, &site, &[abi::RETURN])?;
-                state.is_spilled()?;
-                let returns = state.target_is_stored() && insn.drops() == 0;
-                demand(returns, "the target of a return is not in the thread's memory")?;
-                state.counts_are_right()?;
-                return Ok(false);
-            }
-            (Verb::Ud2, _) if let Next::At(pc) = state.next => {
-                demand(self.subject.source.insn(pc).is_none(), "the program has an instruction there")?;
-                return Ok(false);
-            }
-            (Verb::Jmp, [to, ..]) if let Some(memory) = gs(to) => return self.leave(state, &memory),
-            _ => return self.add_jump(state, insn, own),
-        }
-        state.at = insn.next_addr().0;
-        Ok(true)
-    }
-
-    fn add_jump(&mut self, state: &mut State, insn: &Insn, own: Option<&Insn>) -> Step {
-        match (insn.verb(), insn.flow()) {
-            (Verb::Jmp, Flow::Jump(to)) => {
-                if self.subject.bytes(to.0).is_empty() {
-                    return self.share(state, to.0);
-                }
-                let mut after = state.to(to.0);
-                self.jump(&mut after, insn)?;
-                *state = after;
-                Ok(true)
-            }
-            (Verb::Call, Flow::Call(to)) => {
-                let Next::Call { back, .. } = state.next else { return wrong("the program does not call") };
-                demand(!state.has_return, "it calls twice")?;
-                // What the callee returns to. Nothing of this unit is counted there.
-                let landing = insn.next_addr().0;
-                self.ways.push(State::new(landing, back, 0, None).returned(landing));
-                let mut after = state.called(to.0);
-                self.jump(&mut after, insn)?;
-                *state = after;
-                Ok(true)
-            }
-            (Verb::Jrcxz, Flow::Branch(to)) => {
-                let mut taken = state.to(to.0);
-                self.is_zero(&mut taken, state)?;
-                self.ways.push(taken);
-                state.at = insn.next_addr().0;
-                Ok(true)
-            }
-            // On flags that an addition has set.
-            (_, Flow::Branch(to))
-                if insn.condition().is_some()
-                    && state.flags.contains(self.effects.effects(insn).reads & RegSet::FLAGS) =>
-            {
-                self.ways.push(state.to(to.0));
-                state.at = insn.next_addr().0;
-                Ok(true)
-            }
-            _ => match own {
-                Some(own) if own.verb() == insn.verb() => wrong("the program's has other operands"),
-                _ => wrong(UNKNOWN),
-            },
-        }
-    }
-
-    /// What it means that `rcx` is zero, or, for `rest`, is not.
-    fn is_zero(&mut self, taken: &mut State, rest: &mut State) -> Result<(), Why> {
-        match (rest.value(Gpr::RCX).clone(), rest.next.clone()) {
-            (value @ Value::Target(_), Next::Computed(site)) => {
-                let exit = self.next_exit(rest, &site, &[abi::GUESS])?;
-                rest.expect(exit.counter);
-                taken.exits += 2;
-                taken.next = Next::At(value.zero_for().ok_or(Why::Is("a comparison that tells nothing"))?);
-                taken.set(Gpr::RCX, Value::Other);
-            }
-            (Value::Difference(from), Next::Perhaps(pc)) => {
-                demand(from == (pc >> 16) as u32, "a return is compared with another address")?;
-                taken.next = Next::At(pc);
-                taken.set(Gpr::RCX, Value::Other);
-            }
-            (Value::IsLookedAt, _) => taken.may_call_kernel = true,
-            (Value::FromFault, _) => taken.set(Gpr::RCX, Value::Fault),
-            (Value::Other, _) => {}
-            _ => return wrong("a branch that the program does not have"),
-        }
-        Ok(())
-    }
-
-    /// Goes to the `call` of another unit.
-    fn share(&mut self, state: &mut State, to: u64) -> Step {
-        let Next::Call { site, back, to: target } = state.next else {
-            return wrong("it leads out of the unit");
-        };
-        demand((self.subject.calls)(back, site.addr().0) == Some(to), "it leads to another call")?;
-        let exit = self.next_exit(state, &site, &[abi::CALL, abi::INDIRECT_CALL])?;
-        demand(exit.to == target.unwrap_or(0), "the exit of the call is another")?;
-        self.out(state, &exit)?;
-        Ok(false)
-    }
-
-    /// A jump that may be changed later, to lead straight to where its exit leads: `after` it, the state must be right
-    /// for that.
-    fn jump(&mut self, after: &mut State, insn: &Insn) -> Result<(), Why> {
-        let field = insn.next_addr().0 - 4;
-        let Some(index) = self.subject.exits.iter().position(|exit| exit.field == field) else {
-            return Ok(());
-        };
-        self.found[index] = true;
-        after.through = Some(field);
-        let exit = self.subject.exits[index];
-        demand(field % AT_ONCE <= AT_ONCE - 4, "a jump that cannot be changed at once")?;
-        let is_call = match exit.kind {
-            // If it only wants to know where it is, a jump does.
-            abi::CALL => insn.verb() == Verb::Call,
-            kind => kind == abi::INDIRECT_CALL,
-        };
-        demand(after.has_return == is_call, "what it leads to expects another stack")?;
-        let drop = if exit.kind == abi::INDIRECT_CALL { 5 } else { 0 };
-        demand(after.at + drop == exit.stub, "it does not lead to the engine")?;
-        self.out(after, &exit)
-    }
-
-    /// Into the engine, through a word of the thread's memory.
-    fn leave(&mut self, state: &mut State, through: &MemoryOperand) -> Step {
-        demand(!state.has_return, "an address in the cache is left on the stack")?;
-        let number = state.exit.and_then(|n| n.checked_sub(self.subject.first_exit));
-        let exit = number.and_then(|n| self.subject.exits.get(n as usize).copied());
-        let is_known = exit.is_some_and(|exit| exit.field == 0 || state.through == Some(exit.field));
-        demand(is_known || state.exit.is_none(), "the number of another exit")?;
-        let is_computed =
-            exit.is_some_and(|exit| matches!(exit.kind, abi::INDIRECT_JUMP | abi::INDIRECT_CALL));
-        match (plain(through), exit) {
-            (Some(offset::WRONG_LANDING), _) => {
-                demand(matches!(state.next, Next::Perhaps(_)), "nothing returns there")?;
-                state.is_spilled()?;
-                demand(state.target_is_stored(), "the target of a return is lost")?;
-                Ok(false)
-            }
-            // The engine leaves everything as it is, and goes on.
-            (Some(offset::ENTER), Some(exit)) if exit.kind == HOT => {
-                demand(exit.from == self.subject.pc, "it tells that another unit is often entered")?;
-                state.at = exit.stub;
-                state.exit = None;
-                let is_new = !self.seen.contains(state);
-                self.seen.push(state.clone());
-                Ok(is_new)
-            }
-            (Some(offset::ENTER), Some(exit)) if !is_computed => self.out(state, &exit).map(|()| false),
-            (Some(offset::ENTER_INDIRECT), Some(exit)) if is_computed => {
-                self.out(state, &exit).map(|()| false)
-            }
-            _ => wrong("it enters the engine by no exit, or at the wrong door"),
-        }
-    }
-
-    /// The unit is left by an exit: everything must be as the program has it.
-    fn out(&mut self, state: &State, exit: &Exit) -> Result<(), Why> {
-        const ELSEWHERE: &str = "its exit leads elsewhere";
-        state.counts_are_right()?;
-        match (exit.kind, &state.next) {
-            (abi::JUMP | abi::LOOP | abi::STRAY, Next::At(pc)) => {
-                demand(self.leads(*pc, exit.to), ELSEWHERE)?;
-                self.not_needed(state.changed(), exit.to)
-            }
-            (abi::CALL, Next::Call { to: Some(to), site, .. }) => {
-                demand(*to == exit.to && site.addr().0 == exit.from, ELSEWHERE)?;
-                self.not_needed(state.changed(), exit.to)
-            }
-            (abi::INDIRECT_CALL, Next::Call { to: None, site, .. }) => {
-                demand(site.addr().0 == exit.from, ELSEWHERE)?;
-                state.is_target_in_rcx()
-            }
-            (abi::INDIRECT_JUMP, Next::Computed(site)) => {
-                demand(site.addr().0 == exit.from && site.flow() == Flow::IndirectJump, ELSEWHERE)?;
-                state.is_target_in_rcx()
-            }
-            (abi::KERNEL, Next::At(pc)) => {
-                let call = self
-                    .own(*pc)
-                    .filter(Insn::is_fast_syscall)
-                    .ok_or(Why::Is("the program has no call there"))?;
-                demand(call.addr().0 == exit.from && call.next_addr().0 == exit.to, ELSEWHERE)?;
-                demand(RCX.contains(state.changed()), "the kernel needs what was changed")
-            }
-            (abi::REFUSED, Next::At(pc)) => {
-                let call = self.subject.source.insn(exit.from).filter(Insn::is_fast_syscall);
-                let is_behind = call.is_some_and(|call| call.next_addr().0 == *pc) && exit.to == *pc;
-                demand(is_behind && state.was_refused(), "it was not the kernel that refused")?;
-                demand(RCX.contains(state.changed()), "more than rcx was changed")
-            }
-            _ => wrong("an exit of another kind"),
-        }
-    }
-
-    /// Whether the program gets from one place to another by nothing but jumps.
-    fn leads(&self, mut pc: u64, to: u64) -> bool {
-        for _ in 0..FAR {
-            match self.subject.source.insn(pc).map(|insn| insn.flow()) {
-                _ if pc == to => return true,
-                Some(Flow::Jump(next)) => pc = next.0,
-                _ => return false,
-            }
-        }
-        false
-    }
-
-    /// Looks whether the program at some place overwrites registers and flags before it reads them.
-    fn not_needed(&mut self, mut changed: RegSet, mut pc: u64) -> Result<(), Why> {
-        for _ in 0..FAR {
-            if changed.is_empty() {
-                return Ok(());
-            }
-            let Some(insn) = self.subject.source.insn(pc) else { break };
-            let does = self.effects.effects(&insn);
-            if does.reads.intersects(changed) {
-                break;
-            }
-            changed = changed - does.kills;
-            pc = match insn.flow() {
-                Flow::Next => insn.next_addr().0,
-                Flow::Jump(to) | Flow::Call(to) => to.0,
-                _ => break,
-            };
-        }
-        if changed.is_empty() { Ok(()) } else { Err(Why::Changed(changed)) }
-    }
-
-    /// Something on the stack: the address that the program's call puts there, or that of a landing.
-    fn push(
-        &self,
-        state: &mut State,
-        own: Option<&Insn>,
-        from: Option<Operand>,
-        gs: Option<MemoryOperand>,
-    ) -> Result<(), Why> {
-        if let (Some(memory), Next::Return { site, left: 0 }) = (gs, state.next.clone()) {
-            let is_table = memory.base.is_none()
-                && memory.index.is_some_and(|r| r.number == Gpr::RCX.number() as u8 && r.width == 8)
-                && memory.scale == 8
-                && memory.displacement == i64::from(offset::RETURNS);
-            demand(is_table && *state.value(Gpr::RCX) == Value::Low, "no table of return targets")?;
-            state.next = Next::Landing { site };
-            return Ok(());
-        }
-        let (site, to) = match (own.map(|own| (own, own.flow())), &state.next) {
-            (Some((own, Flow::Call(to))), _) => (*own, Some(to.0)),
-            (_, Next::Computed(site)) if site.flow() == Flow::IndirectCall => (*site, None),
-            _ => return wrong(UNKNOWN),
-        };
-        let back = site.next_addr().0;
-        let pushed = match from {
-            Some(Operand::Immediate(number)) => number as u64,
-            Some(Operand::Memory(memory)) if memory.fixed => {
-                let constant = self.subject.bytes(memory.displacement as u64).first_chunk();
-                u64::from_le_bytes(*constant.ok_or(Why::Is("the return address is not in the unit"))?)
-            }
-            _ => return wrong(UNKNOWN),
-        };
-        demand(pushed == back, "another return address")?;
-        state.next = Next::Call { site, back, to };
-        Ok(())
-    }
-
-    fn move_through_gs(
-        &self,
-        state: &mut State,
-        insn: &Insn,
-        operands: [Option<Operand>; 2],
-    ) -> Result<(), Why> {
-        match operands {
-            [Some(Operand::Memory(to)), Some(Operand::Immediate(number))]
-                if plain(&to) == Some(offset::EXIT) =>
-            {
-                demand(to.width == 4, "half an exit")?;
-                state.exit = Some(number as u32);
-            }
-            [Some(Operand::Memory(to)), Some(Operand::Register(from))] if from.width == 8 => {
-                let value = Gpr::all().nth(from.number.into()).map(|r| state.value(r).clone());
-                match (counter(&to), value) {
-                    (Some(to), Some(Value::Counted(counter))) if to == counter => state.counted.push(counter),
-                    (Some(_), _) => return wrong("a counter becomes something else"),
-                    (None, Some(value)) => {
-                        *state.slot(plain(&to)).ok_or(Why::Is("no place for that"))? = value
-                    }
-                    _ => return wrong(UNKNOWN),
-                }
-            }
-            [Some(Operand::Register(to)), Some(Operand::Memory(from))] => {
-                let Some(register) = insn.first_register() else { return wrong(UNKNOWN) };
-                let value = match counter(&from) {
-                    _ if to.width == 4 && state.target_at(&from, 2) => Value::Upper,
-                    _ if to.width != 8 => return wrong(UNKNOWN),
-                    Some(counter) => Value::Count(counter),
-                    None => state.slot(plain(&from)).ok_or(Why::Is("nothing of that is kept there"))?.clone(),
-                };
-                state.set(register, value);
-            }
-            _ => return wrong(UNKNOWN),
-        }
-        Ok(())
-    }
-}
-
-const UNKNOWN: &str = "neither the program's instruction nor an addition";
-
-/// The register that an instruction writes all of.
-fn whole(insn: &Insn) -> Option<Gpr> {
-    match insn.operands().next() {
-        Some(Operand::Register(r)) if r.width == 8 => insn.first_register(),
-        _ => None,
-    }
-}
-
-/// Where an operand is in the thread's memory, if no register says so.
-fn plain(memory: &MemoryOperand) -> Option<u32> {
-    let is_plain = memory.base.is_none() && memory.index.is_none();
-    u32::try_from(memory.displacement).ok().filter(|_| is_plain)
-}
-
-/// The counter that it is.
-fn counter(memory: &MemoryOperand) -> Option<u32> {
-    let at = plain(memory)?.checked_sub(offset::COUNTERS)?;
-    (at % 8 == 0).then_some(at / 8)
-}
-
-/// `movzx ecx, …`
-fn narrow(state: &State, from: Option<Operand>, gs: Option<MemoryOperand>) -> Result<Value, Why> {
-    let is_rcx = |number: u8| number == Gpr::RCX.number() as u8;
-    match (from, gs) {
-        (_, Some(memory))
-            if memory.base.is_some_and(|r| is_rcx(r.number) && r.width == 8)
-                && memory.index.is_none()
-                && memory.width == 1
-                && memory.displacement == i64::from(offset::KERNEL_CALLS)
-                && *state.value(Gpr::RCX) == Value::KernelCall =>
-        {
-            Ok(Value::IsLookedAt)
-        }
-        (Some(Operand::Register(r)), None) if r.width == 2 => match state.next {
-            Next::Return { .. } if is_rcx(r.number) && state.value(Gpr::RCX).is_target() => Ok(Value::Low),
-            _ if r.number == 0 && *state.value(Gpr::RAX) == Value::Own(Gpr::RAX) => Ok(Value::KernelCall),
-            _ => wrong(UNKNOWN),
-        },
-        _ => wrong(UNKNOWN),
-    }
-}
-
-/// `lea …`
-fn compute(state: &mut State, insn: &Insn, from: &MemoryOperand) -> Result<(), Why> {
-    let Some(to) = insn.first_register() else { return wrong(UNKNOWN) };
-    let number = from.displacement;
-    if from.fixed && whole(insn).is_some() {
-        state.set(to, Value::Address(number as u64));
-        return Ok(());
-    }
-    let is_own = from.base.is_some_and(|r| usize::from(r.number) == to.number() && r.width == 8);
-    let is_result = state.rcx_is.is_some()
-        && to == Gpr::RCX
-        && from.base.is_some_and(|r| r.number == 0 && r.width == 8)
-        && *state.value(Gpr::RAX) == Value::Own(Gpr::RAX);
-    if is_result && from.index.is_none() && number == EFAULT.0 as i64 {
-        state.set(to, Value::FromFault);
-        return Ok(());
-    }
-    if !is_own || from.index.is_some() {
-        return wrong(UNKNOWN);
-    }
-    if to == Gpr::RSP {
-        match &mut state.next {
-            _ if state.has_return && number == 8 => state.has_return = false,
-            Next::Return { left, .. } if number as u64 == *left => *left = 0,
-            _ => return wrong("the stack is changed"),
-        }
-        return Ok(());
-    }
-    let value = match (state.value(to), whole(insn).is_some()) {
-        (Value::Count(counter), true) if number == 1 => Value::Counted(*counter),
-        (Value::Counted(_), true) => Value::Other,
-        (Value::Upper, false) => Value::Difference((number as u32).wrapping_neg()),
-        (value, true) => value.plus(number).ok_or(Why::Is("a register of the program is changed"))?,
-        _ => return wrong(UNKNOWN),
-    };
-    state.set(to, value);
-    Ok(())
 }

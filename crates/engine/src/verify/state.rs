@@ -272,7 +272,7 @@ impl State {
 
     /// Whether an operand is so many bytes into the word that holds the target of a return.
     pub(super) fn target_at(&self, memory: &MemoryOperand, distance: u32) -> bool {
-        super::plain(memory) == Some(offset::TARGET + distance) && self.target_is_stored()
+        super::additions::plain(memory) == Some(offset::TARGET + distance) && self.target_is_stored()
     }
 
     pub(super) fn target_is_stored(&self) -> bool {

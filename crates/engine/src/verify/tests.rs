@@ -1,7 +1,9 @@
 //! Right units pass, and whatever is changed in them is found.
 
 use super::*;
+use crate::thread::offset;
 use crate::translate::{Leg, Then, translate};
+use relive_code::isa::{Flag, MemoryOperand, Operand};
 
 /// Where the program lies, unless it is high up.
 const LOW: u64 = 0x40_0000;
@@ -158,7 +160,7 @@ fn flags_that_are_needed() {
     assert!(flags.contains(RegSet::flag(Flag::Zf)));
     // The same where they are not needed.
     made(PLAIN).found(|_, _| {}).expect("right");
-    let compare = [&increment[..], &gs(&[0x81, 0x3c, 0x25], offset::counter(7)), &[1, 0, 0, 0]].concat();
+    let compare = [&increment[..], &gs(&[0x81, 0x3c, 0x25], offset::counter(7)), &[0; 4]].concat();
     assert!(matches!(made(BRANCH).refuses(&old, &compare), Why::Changed(_)));
 }
 
@@ -262,4 +264,67 @@ fn a_way_that_is_usually_taken() {
         // Taken is what goes on.
         way.refuses(&[0x0f, 0x84], &[0x0f, 0x85]);
     }
+}
+
+/// Whatever bit is changed, it is found, or the instruction is the same written in another way.
+#[test]
+fn every_bit() {
+    const COMPUTED: &[u8] = &[0xff, 0x54, 0xd8, 0x10, 0x90];
+    // When the engine is told that a unit is often entered, if it is one with flags to spare.
+    for (code, threshold) in [
+        (PLAIN, 0),
+        (PLAIN, 5000),
+        (BRANCH, 0),
+        (CALL, 0),
+        (COMPUTED, 0),
+        (&[0xc2, 8, 0], 0),
+        (&[0x0f, 0x05, 0x90], 0),
+    ] {
+        for (at, entrance) in [(LOW, Entrance::Call), (HIGH, Entrance::Return)] {
+            let unit = Made { at, threshold, entrance, ..made(code) };
+            let (mut bit, mut len) = (0, usize::MAX);
+            while bit < len {
+                let (mut before, mut after) = (Vec::new(), Vec::new());
+                let found = unit.found(|hot, _| {
+                    before.clone_from(hot);
+                    hot[bit / 8] ^= 1 << (bit % 8);
+                    after.clone_from(hot);
+                });
+                len = before.len() * 8;
+                let is_right = found.is_err() || is_same(at, &before, &after, bit / 8);
+                assert!(is_right, "bit {} of {:02x?} in the unit of {code:02x?}", bit % 8, &after[bit / 8..]);
+                bit += 1;
+            }
+            assert!(len > 300, "{len}");
+        }
+    }
+}
+
+/// Whether the instruction at a place is the same in another piece of code.
+fn is_same(at: u64, before: &[u8], after: &[u8], place: usize) -> bool {
+    let mut start = 0;
+    while let Some(insn) = Insn::decode(&before[start..], LinkAddr(at + start as u64)) {
+        let end = start + insn.len() as usize;
+        if place < end {
+            let other = Insn::decode(&after[start..], insn.addr());
+            return other.is_some_and(|other| means(&other) == means(&insn));
+        }
+        start = end;
+    }
+    false
+}
+
+/// All that tells one instruction from another. The scale of no register is nothing, and one nop is like the other.
+fn means(insn: &Insn) -> impl PartialEq {
+    let operands: Vec<_> = insn
+        .operands()
+        .map(|operand| match operand {
+            Operand::Memory(memory @ MemoryOperand { index: None, .. }) => {
+                Operand::Memory(MemoryOperand { scale: 1, ..memory })
+            }
+            other => other,
+        })
+        .collect();
+    let what = (insn.opcode(), operands, insn.uses_gs(), insn.stack_change());
+    (insn.len(), (!insn.is_padding()).then_some(what))
 }
