@@ -9,6 +9,7 @@ use crate::log::{self, Log};
 use crate::maps::Maps;
 use crate::region::Regions;
 use crate::returns::Returns;
+use crate::room;
 use crate::signals;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
@@ -87,13 +88,17 @@ pub struct Cache {
     pub invalid: u64,
     /// Code that can change.
     pub guard: Guard,
+    /// See [`Self::wait_at`].
+    waiting: u64,
 }
 
 /// How often a unit is entered before it is looked at more closely.
 const THRESHOLD: u32 = 5000;
 
 /// Counters at most.
-const MOST_COUNTERS: u32 = (abi::COUNTERS_LEN / 8) as u32;
+fn most_counters() -> u32 {
+    (room::counters() / 8) as u32
+}
 
 impl Cache {
     /// Nothing yet.
@@ -114,6 +119,7 @@ impl Cache {
             links: 0,
             invalid: 0,
             guard: Guard::default(),
+            waiting: 0,
         }
     }
 
@@ -179,7 +185,7 @@ impl Cache {
     }
 
     fn take_counter(&mut self) -> Option<u32> {
-        (self.counters < MOST_COUNTERS).then(|| {
+        (self.counters < most_counters()).then(|| {
             self.counters += 1;
             self.counters - 1
         })
@@ -228,7 +234,7 @@ impl Cache {
             maps.hide(region.start(), region.end());
         }
         // Nearly full: the last units are not counted.
-        let counter = (self.count && self.counters + 256 < MOST_COUNTERS).then_some(self.counters);
+        let counter = (self.count && self.counters + 256 < most_counters()).then_some(self.counters);
         let first_exit = self.exits.len() as u32;
         let known = &self.calls;
         let request = Request {
@@ -408,6 +414,51 @@ impl Cache {
     /// more; `None` if the code is not the same any more, or the place is not in a unit.
     pub fn place(&mut self, at: u64, maps: &Maps) -> Option<(u32, Mark)> {
         let number = self.units.iter().position(|unit| unit.holds(at))?;
+        let marks = self.marks(number, maps)?;
+        let unit = &self.units[number];
+        let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);
+        let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
+        let mark = marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
+        Some((number as u32, *mark))
+    }
+
+    /// Where in the cache a call of the kernel comes back to that the program makes at `pc`.
+    pub fn behind_call(&mut self, pc: u64, maps: &mut Maps, log: &mut Log) -> Option<u64> {
+        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        let next = pc + SYSCALL.len() as u64;
+        let unit = self.find_or_translate(pc, Entrance::Jump, maps, log)?;
+        let marks = self.marks(unit as usize, maps)?;
+        // SAFETY: a mark behind the first instruction of a unit lies in the cache, and so do the bytes before it.
+        let is_behind = |m: &&Mark| m.pc == next && unsafe { *((m.at - 2) as *const [u8; 2]) } == SYSCALL;
+        marks.iter().find(is_behind).map(|m| m.at)
+    }
+
+    /// A place in the cache where a thread that is to be let go waits for that, with all of its state the program's but
+    /// for the place, which its context has.
+    pub fn wait_at(&mut self, pc: u64) -> u64 {
+        if self.waiting == 0 {
+            let (region, _) = self.regions.near(pc);
+            let mut code = Buffer::new(region.cold);
+            code.raw(&[0xeb, 0xfe]); // a jump to itself
+            region.cold = put(&code).next_multiple_of(8);
+            self.waiting = code.at;
+        }
+        self.waiting
+    }
+
+    /// Whether a place in the cache is that.
+    pub fn is_waiting(&self, at: u64) -> bool {
+        at != 0 && at == self.waiting
+    }
+
+    /// Gives all memory for code back: nothing is executed there any more.
+    pub fn unmap(&mut self) {
+        self.regions.unmap();
+        self.sites.unmap();
+    }
+
+    /// What places of the program there are in a unit; `None` if its code is not the same any more.
+    fn marks(&mut self, number: usize, maps: &Maps) -> Option<Vec<Mark>> {
         let unit = &self.units[number];
         let request = Request {
             source: maps,
@@ -426,10 +477,7 @@ impl Cache {
         if (again.hot.size(), again.cold.size()) != (unit.hot.1, unit.cold.1) {
             return None;
         }
-        let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);
-        let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
-        let mark = again.marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
-        Some((number as u32, *mark))
+        Some(again.marks)
     }
 
     /// Whether a unit was made from a range of the program's memory.

@@ -2,6 +2,7 @@
 
 use crate::kernel_calls;
 use crate::process::{PROCESS, Process};
+use crate::restrict;
 use crate::thread::{RETURNS, Thread, offset};
 use crate::translate::HOT;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -65,6 +66,10 @@ fn find(thread: &mut Thread) -> u64 {
             process.log.statistics().kernel_calls += 1;
             thread.context.pc = exit.to;
             drop(guard);
+            if restrict::is_asked(thread) && restrict::ask_to_go().is_ok() {
+                thread.context.pc = exit.from;
+                return PROCESS.take().as_mut().expect("as before").cache.wait_at(exit.from);
+            }
             kernel_calls::handle(thread);
             let mut guard = PROCESS.take();
             guard.as_mut().expect("as before").go_on(thread.context.pc, None)

@@ -19,7 +19,7 @@ pub fn execute(thread: &mut Thread) -> Result<usize, Errno> {
     let exists = nr == number::EXECVEAT || is_executable(call[0]);
     let arena = PROCESS.take().as_ref().map(|p| p.arena);
     let mailbox = match arena {
-        Some(arena) if exists => ask(arena),
+        Some(arena) if exists => ask(arena, Request(WILL_EXECUTE)),
         _ => None,
     };
     // SAFETY: replaces this program, or does nothing.
@@ -27,7 +27,7 @@ pub fn execute(thread: &mut Thread) -> Result<usize, Errno> {
     if let (Some(arena), Some(mailbox)) = (arena, mailbox) {
         mailbox.state.store(DID_NOT_EXECUTE, Ordering::Release);
         ring(arena);
-        wait_while(&mailbox.state, DID_NOT_EXECUTE);
+        while wait_while(&mailbox.state, DID_NOT_EXECUTE).is_err() && !is_closed(arena) {}
     }
     result
 }
@@ -39,7 +39,14 @@ fn is_executable(path: usize) -> bool {
     unsafe { kernel::call6(FACCESSAT, [AT_FDCWD as usize, path, 1, 0, 0, 0]) }.is_ok()
 }
 
-fn ask(arena: &'static Arena) -> Option<&'static Mailbox> {
+/// What is asked of whoever runs the process.
+pub struct Request(pub u32);
+
+/// Asks for something. `None` if it will not be done; otherwise the mailbox is still in use.
+pub fn ask(arena: &'static Arena, Request(what): Request) -> Option<&'static Mailbox> {
+    if is_closed(arena) {
+        return None;
+    }
     // With as many processes as mailboxes about to execute something, the next waits a little.
     let mailbox = loop {
         let free = |m: &&Mailbox| {
@@ -51,9 +58,13 @@ fn ask(arena: &'static Arena) -> Option<&'static Mailbox> {
         core::hint::spin_loop();
     };
     mailbox.tid.store(kernel::gettid(), Ordering::Relaxed);
-    mailbox.state.store(WILL_EXECUTE, Ordering::Release);
+    mailbox.state.store(what, Ordering::Release);
     ring(arena);
-    wait_while(&mailbox.state, WILL_EXECUTE);
+    while wait_while(&mailbox.state, what).is_err() {
+        if is_closed(arena) {
+            return None;
+        }
+    }
     match mailbox.state.load(Ordering::Acquire) {
         FOLLOWED => Some(mailbox),
         NOT_FOLLOWED => {
@@ -64,12 +75,18 @@ fn ask(arena: &'static Arena) -> Option<&'static Mailbox> {
     }
 }
 
+/// Whether there is nobody to ask any more.
+fn is_closed(arena: &Arena) -> bool {
+    arena.closed.load(Ordering::Acquire) != 0 || !kernel::process_exists(arena.tool)
+}
+
 fn ring(arena: &Arena) {
     arena.doorbell.fetch_add(1, Ordering::Release);
     wake(&arena.doorbell);
 }
 
 const FUTEX: usize = 202;
+const ETIMEDOUT: Errno = Errno(110);
 
 /// Wakes all that sleep, in whatever process.
 fn wake(word: &AtomicU32) {
@@ -78,11 +95,16 @@ fn wake(word: &AtomicU32) {
     let _ = unsafe { kernel::call6(FUTEX, [word.as_ptr() as usize, WAKE, i32::MAX as usize, 0, 0, 0]) };
 }
 
-/// Sleeps while the word has this value, whoever changes it.
-fn wait_while(word: &AtomicU32, value: u32) {
+/// Sleeps while the word has this value, whoever changes it; an error if that takes long.
+fn wait_while(word: &AtomicU32, value: u32) -> Result<(), Errno> {
     const WAIT: usize = 0;
+    const LONG: [u64; 2] = [1, 0];
     while word.load(Ordering::Acquire) == value {
-        // SAFETY: the kernel only reads the word.
-        let _ = unsafe { kernel::call6(FUTEX, [word.as_ptr() as usize, WAIT, value as usize, 0, 0, 0]) };
+        let call = [word.as_ptr() as usize, WAIT, value as usize, LONG.as_ptr() as usize, 0, 0];
+        // SAFETY: the kernel only reads the word and the time.
+        if let Err(error @ ETIMEDOUT) = unsafe { kernel::call6(FUTEX, call) } {
+            return Err(error);
+        }
     }
+    Ok(())
 }

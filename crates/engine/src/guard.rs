@@ -57,6 +57,13 @@ impl Guard {
         (page, page + PAGE)
     }
 
+    /// Lets the program write to all of them again.
+    pub fn open_all(&mut self) {
+        for page in self.pages.drain() {
+            protect(page, ALL);
+        }
+    }
+
     /// The program has said itself what can be done with a range.
     pub fn forget(&mut self, start: u64, end: u64) {
         self.pages.retain(|&page| page + PAGE <= start || end <= page);

@@ -4,8 +4,8 @@
 use crate::process::{PROCESS, Process};
 use crate::thread::register::{R8, R9, R10, R11, RAX, RCX, RDI, RDX, RSI};
 use crate::thread::{KERNEL_CALLS, Thread};
-use crate::{signals, threads};
-use relive_abi::kernel::{self, EINVAL, ENOSYS, Errno};
+use crate::{restrict, room, rseq, signals, threads};
+use relive_abi::kernel::{self, EINVAL, Errno};
 use relive_abi::page_up;
 
 #[allow(missing_docs)]
@@ -23,7 +23,11 @@ pub mod number {
     pub const VFORK: u64 = 58;
     pub const EXECVE: u64 = 59;
     pub const EXIT: u64 = 60;
+    pub const PRCTL: u64 = 157;
     pub const ARCH_PRCTL: u64 = 158;
+    pub const SETRLIMIT: u64 = 160;
+    pub const PRLIMIT64: u64 = 302;
+    pub const SECCOMP: u64 = 317;
     pub const EXECVEAT: u64 = 322;
     pub const PKEY_MPROTECT: u64 = 329;
     pub const RSEQ: u64 = 334;
@@ -31,7 +35,7 @@ pub mod number {
 }
 use number::*;
 
-const WATCHED: [u64; 18] = [
+const WATCHED: [u64; 22] = [
     RT_SIGPROCMASK,
     RT_SIGACTION,
     RT_SIGRETURN,
@@ -45,7 +49,11 @@ const WATCHED: [u64; 18] = [
     VFORK,
     EXECVE,
     EXIT,
+    PRCTL,
     ARCH_PRCTL,
+    SETRLIMIT,
+    PRLIMIT64,
+    SECCOMP,
     EXECVEAT,
     PKEY_MPROTECT,
     RSEQ,
@@ -88,8 +96,10 @@ pub fn handle(thread: &mut Thread) {
         MUNMAP => changing(thread, a, b, true),
         MPROTECT | PKEY_MPROTECT | MREMAP => changing(thread, a, b, true),
         ARCH_PRCTL => segment(thread, a),
-        // Restartable sequences know addresses of the program's code, which the cache is not.
-        RSEQ => Err(ENOSYS),
+        SETRLIMIT | PRLIMIT64 => limit(thread),
+        // Comes here only if it cannot be let go.
+        PRCTL | SECCOMP if restrict::is_asked(thread) => Err(EINVAL),
+        RSEQ => rseq::call(thread, arguments(thread)),
         // SAFETY: the program's own business.
         _ => unsafe { as_asked(thread) },
     };
@@ -125,4 +135,14 @@ fn segment(thread: &mut Thread, what: u64) -> Result<usize, Errno> {
     }
     // SAFETY: the program's own business.
     unsafe { as_asked(thread) }
+}
+
+/// A limit, perhaps of what the engine has much of.
+fn limit(thread: &Thread) -> Result<usize, Errno> {
+    // SAFETY: the program's own business.
+    let result = unsafe { as_asked(thread) };
+    if let Some(Process { arena, log, .. }) = PROCESS.take().as_mut() {
+        room::shrink(arena, log);
+    }
+    result
 }

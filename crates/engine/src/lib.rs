@@ -4,7 +4,7 @@
 //! the program gets there (see [`translate`]). The engine has no library under it, as it shares a process with a
 //! program that has its own, and reaches its memory through `gs`.
 //!
-//! * [`boot`]: how it begins
+//! * [`boot`]: how it begins; [`visit`]: how it takes over a program that runs, and leaves it
 //! * [`entry`], [`dispatch`]: between the cache and the engine
 //! * [`translate`], [`cache`], [`sites`], [`region`]: code
 //! * [`kernel_calls`], [`threads`], [`execute`]: what the program asks of the kernel
@@ -33,11 +33,15 @@ pub mod message;
 pub mod process;
 pub mod processor;
 pub mod region;
+pub mod restrict;
 pub mod returns;
+pub mod room;
+pub mod rseq;
 pub mod signals;
 pub mod sites;
 pub mod thread;
 pub mod threads;
 pub mod traces;
 pub mod translate;
+pub mod visit;
 pub mod zone;

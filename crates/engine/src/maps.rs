@@ -79,7 +79,8 @@ impl Maps {
 
     /// Reads what the kernel says.
     pub fn read(&mut self, log: &mut Log, guard: &Guard) {
-        let Ok(fd) = kernel::open(c"/proc/self/maps", kernel::O_RDONLY, 0) else { return };
+        // Not `self`: that is nobody if the first thread has ended.
+        let Ok(fd) = kernel::open(c"/proc/thread-self/maps", kernel::O_RDONLY, 0) else { return };
         let mut text = Vec::with_capacity(16 << 10);
         let mut buffer = alloc::vec![0; 8 << 10];
         while let Ok(n @ 1..) = kernel::read(fd, &mut buffer) {

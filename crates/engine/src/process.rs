@@ -23,16 +23,19 @@ pub struct Process {
     pub cache: Cache,
     /// What is written down.
     pub log: Log,
+    /// Whether it had been running when the engine came.
+    pub is_adopted: bool,
     /// Threads that have ended, or will have when the kernel does not know their number any more.
     pub ended: Vec<&'static mut Thread>,
 }
 
 impl Process {
     /// Begins to watch this process.
-    pub fn new(arena: &'static Arena) -> Option<Self> {
+    pub fn new(arena: &'static Arena) -> Self {
         let number = arena.processes.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-        let log = Log::new(arena, number, relive_abi::kernel::getpid())?;
+        // Without room it runs all the same; the tool says that it was not counted.
+        let log = Log::new(arena, number, relive_abi::kernel::getpid()).unwrap_or_else(Log::nowhere);
         let cache = Cache::new(arena.options & abi::COUNT != 0);
-        Some(Self { arena, number, maps: Maps::new(), cache, log, ended: Vec::new() })
+        Self { arena, number, maps: Maps::new(), cache, log, is_adopted: false, ended: Vec::new() }
     }
 }

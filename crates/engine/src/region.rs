@@ -2,6 +2,7 @@
 //! reach.
 
 use crate::boot::die;
+use crate::room;
 use crate::translate::emit::reaches;
 use crate::zone;
 use alloc::vec::Vec;
@@ -9,15 +10,16 @@ use relive_abi::kernel::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_NORESERVE
 
 const PROT_ALL: u32 = 7;
 /// How much is reserved at once.
-const LEN: u64 = 128 << 20;
+const USUAL_LEN: u64 = 128 << 20;
 /// The share of it for what is rarely executed lies behind this.
-const HOT: u64 = 80 << 20;
+const USUAL_HOT: u64 = 80 << 20;
 /// Distances from the code at which to look for room.
 const STEP: u64 = 64 << 20;
 
 /// Where code can go.
 pub struct Region {
     start: u64,
+    len: u64,
     /// The next free byte of either part.
     pub hot: u64,
     /// The same for what is rarely executed.
@@ -29,12 +31,17 @@ pub struct Region {
 impl Region {
     /// Its end.
     pub fn end(&self) -> u64 {
-        self.start + LEN
+        self.start + self.len
     }
 
     /// Its beginning.
     pub fn start(&self) -> u64 {
         self.start
+    }
+
+    /// What is rarely executed begins here.
+    fn cold_start(&self) -> u64 {
+        self.start + self.len / (USUAL_LEN >> 20) * (USUAL_HOT >> 20)
     }
 
     fn is_near(&self, pc: u64) -> bool {
@@ -59,7 +66,7 @@ impl Region {
 
     /// Whether there is room for another unit.
     pub fn has_room(&self) -> bool {
-        self.hot + (64 << 10) < self.start + HOT && self.cold + (64 << 10) < self.end()
+        self.hot + (64 << 10) < self.cold_start() && self.cold + (64 << 10) < self.end()
     }
 }
 
@@ -88,6 +95,14 @@ impl Regions {
         (&mut self.all[index], is_new)
     }
 
+    /// Gives the memory back: nothing is executed there any more.
+    pub fn unmap(&mut self) {
+        for region in self.all.drain(..) {
+            // SAFETY: ours, and not used any more.
+            unsafe { kernel::munmap(region.start, region.len) };
+        }
+    }
+
     /// Whether an address is in translated code.
     pub fn contains(&self, at: u64) -> bool {
         self.all.iter().any(|r| (r.start..r.end()).contains(&at))
@@ -96,20 +111,27 @@ impl Regions {
 
 /// Below the code if possible: heaps grow upwards from the program.
 fn reserve(pc: u64) -> Option<Region> {
-    let pc = pc & !(STEP - 1);
-    let below = (4..28).filter_map(|n| pc.checked_sub(n * STEP));
-    let above = (4..24).map(|n| pc + n * STEP);
+    let (len, step) = (USUAL_LEN >> room::smaller(), STEP >> room::smaller());
+    let pc = pc & !(step - 1);
+    let times = |n: u64| n << room::smaller();
+    let below = (times(4)..times(28)).filter_map(|n| pc.checked_sub(n * step));
+    let above = (times(4)..times(24)).map(|n| pc + n * step);
     below.chain(above).filter(|&at| at >= STEP).find_map(|at| {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
         // SAFETY: replaces nothing.
-        let start = unsafe { kernel::mmap(at, LEN, PROT_ALL, flags, -1, 0) }.ok()?;
+        let start = unsafe { kernel::mmap(at, len, PROT_ALL, flags, -1, 0) }.ok()?;
         if start != at {
             // An old kernel takes the address for a hint.
             // SAFETY: mapped just now.
-            unsafe { kernel::munmap(start, LEN) };
+            unsafe { kernel::munmap(start, len) };
             return None;
         }
-        zone::use_large_pages(start + zone::LARGE, HOT - zone::LARGE);
-        Some(Region { start, hot: start, cold: start + HOT, ready: (start, start + HOT) })
+        kernel::keep_out_of_cores(start, len);
+        let mut region = Region { start, len, hot: start, cold: 0, ready: (start, 0) };
+        (region.cold, region.ready.1) = (region.cold_start(), region.cold_start());
+        if len == USUAL_LEN {
+            zone::use_large_pages(start + zone::LARGE, USUAL_HOT - zone::LARGE);
+        }
+        Some(region)
     })
 }

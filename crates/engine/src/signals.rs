@@ -43,13 +43,16 @@ const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
 const SA_RESTORER: u64 = 0x0400_0000;
 
+/// What the kernel has to know of a handler's flags: `NOCLDSTOP`, `NOCLDWAIT`, `RESTART`.
+const KEPT: u64 = 1 | 2 | 0x1000_0000;
+
 /// The flag that makes the processor trap behind the next instruction.
 const TRAP_FLAG: u64 = 1 << 8;
 const DIRECTION_FLAG: u64 = 1 << 10;
 const RESUME_FLAG: u64 = 1 << 16;
 
 /// The signals by which the engine proceeds. The kernel never blocks them, whatever the program asks for.
-const NEEDED: u64 = 1 << (TRAP - 1) | 1 << (SEGV - 1);
+pub const NEEDED: u64 = 1 << (TRAP - 1) | 1 << (SEGV - 1);
 /// All others.
 const ALL_BUT_NEEDED: u64 = !NEEDED;
 
@@ -84,15 +87,30 @@ impl Action {
 pub struct Handlers([Action; SIGNALS]);
 
 impl Handlers {
-    /// Those of a program that has just been executed: some may be ignored.
+    /// Those the process has: of a program that has just been executed, some may be ignored. From now on the kernel
+    /// tells the engine.
     pub fn inherited() -> Self {
         let mut all = [Action::DEFAULT; SIGNALS];
         for (number, action) in all.iter_mut().enumerate().skip(1) {
             // SAFETY: only writes the action.
-            let _ = unsafe { kernel::call6(RT_SIGACTION, [number, 0, (&raw mut *action).addr(), 8, 0, 0]) };
+            let _ = unsafe {
+                kernel::call6(RT_SIGACTION, [number, 0, (&raw mut *action).expose_provenance(), 8, 0, 0])
+            };
+            if action.is_handled() {
+                install(number as i32, action.flags & KEPT);
+            }
         }
         install(TRAP, 0);
         Self(all)
+    }
+
+    /// Lets the kernel tell the program again.
+    pub fn put_back(&self) {
+        for (number, action) in self.0.iter().enumerate().skip(1) {
+            let action = (&raw const *action).expose_provenance();
+            // SAFETY: only reads the action.
+            let _ = unsafe { kernel::call6(RT_SIGACTION, [number, action, 0, 8, 0, 0]) };
+        }
     }
 }
 
@@ -141,7 +159,6 @@ pub fn action(thread: &mut Thread, [number, new, old, size, ..]: [usize; 6]) -> 
             if matches!(number, 9 | 19) {
                 return Err(EINVAL);
             }
-            const KEPT: u64 = 1 | 2 | 0x1000_0000; // NOCLDSTOP, NOCLDWAIT, RESTART
             install(number as i32, asked.flags & KEPT);
         } else {
             // SAFETY: only reads the action.
@@ -227,9 +244,16 @@ pub fn alternate_stack(thread: &mut Thread, [new, old, ..]: [usize; 6]) -> Resul
 
 /// Gives the calling thread the engine's signal stack.
 pub fn use_own_stack(thread: &Thread) {
-    let stack = thread.engine_stack;
+    exchange_stack(thread.engine_stack);
+}
+
+/// Gives the calling thread another signal stack, and says which it had.
+pub fn exchange_stack(new: SignalStack) -> SignalStack {
+    let mut old = SignalStack::NONE;
+    let call = [(&raw const new).expose_provenance(), (&raw mut old).expose_provenance(), 0, 0, 0, 0];
     // SAFETY: the stack is this thread's alone.
-    let _ = unsafe { kernel::call6(SIGALTSTACK, [(&raw const stack).expose_provenance(), 0, 0, 0, 0, 0]) };
+    let _ = unsafe { kernel::call6(SIGALTSTACK, call) };
+    old
 }
 
 #[unsafe(naked)]
@@ -344,6 +368,10 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
     }
     let is_fault = info.code > 0 && matches!(info.number, ILL | TRAP | BUS | FPE | SEGV);
     let Process { cache, maps, log, .. } = process;
+    if cache.is_waiting(context.rip) {
+        // The call that led there is made again.
+        context.rip = thread.context.pc;
+    }
     if cache.contains(context.rip) {
         let at = context.rip;
         if info.number == SEGV && is_fault && is_call(at) {

@@ -7,6 +7,7 @@
 
 use crate::maps::Maps;
 use crate::processor;
+use crate::room;
 use crate::thread::offset;
 use crate::translate::emit::Buffer;
 use crate::translate::free::Free;
@@ -25,6 +26,7 @@ const TABLES_LEN: u64 = 64 << 20;
 /// Where tables are.
 pub struct Sites {
     known: HashMap<u32, Site>,
+    start: u64,
     next: u64,
     end: u64,
     can_rotate: bool,
@@ -81,8 +83,15 @@ pub struct Lesson<'a> {
 impl Sites {
     /// None.
     pub fn reserve() -> Self {
-        let (next, end) = reserve_tables().map_or((0, 0), |at| (at, at + TABLES_LEN));
-        Self { known: HashMap::new(), next, end, can_rotate: processor::can_rotate() }
+        let (next, end) = reserve_tables().map_or((0, 0), |at| (at, at + tables_len()));
+        Self { known: HashMap::new(), start: next, next, end, can_rotate: processor::can_rotate() }
+    }
+
+    /// Gives the memory of the tables back.
+    pub fn unmap(&mut self) {
+        // SAFETY: ours, and not used any more.
+        unsafe { kernel::munmap(self.start, self.end - self.start) };
+        (self.start, self.next, self.end) = (0, 0, 0);
     }
 
     /// The way to a target from where it has been recognised, counting it; `None` if the site has not learnt it.
@@ -267,18 +276,23 @@ impl Writer<'_> {
     }
 }
 
+fn tables_len() -> u64 {
+    TABLES_LEN >> room::smaller()
+}
+
 /// Room for tables in the lowest 2 GiB.
 fn reserve_tables() -> Option<u64> {
     let step = TABLES_LEN;
     (1..28).rev().map(|n| n * step).find_map(|at| {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
         // SAFETY: replaces nothing.
-        let got = unsafe { kernel::mmap(at, TABLES_LEN, PROT_RW, flags, -1, 0) }.ok()?;
+        let got = unsafe { kernel::mmap(at, tables_len(), PROT_RW, flags, -1, 0) }.ok()?;
         if got != at {
             // SAFETY: mapped just now.
-            unsafe { kernel::munmap(got, TABLES_LEN) };
+            unsafe { kernel::munmap(got, tables_len()) };
             return None;
         }
+        kernel::keep_out_of_cores(at, tables_len());
         Some(at)
     })
 }

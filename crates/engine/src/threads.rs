@@ -5,6 +5,7 @@ use crate::frame::{SignalInfo, SignalStack};
 use crate::kernel_calls::{self, arguments, number};
 use crate::log::Log;
 use crate::process::{PROCESS, Process};
+use crate::room;
 use crate::signals::{self, Handlers};
 use crate::thread::register::{R11, RAX, RCX, RSP};
 use crate::thread::{self, KERNEL_CALLS, RETURNS, Thread, offset};
@@ -13,7 +14,7 @@ use core::arch::naked_asm;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use relive_abi::engine::{self as abi, Arena};
-use relive_abi::kernel::{self, EINVAL, ENOMEM, Errno};
+use relive_abi::kernel::{self, EINVAL, Errno};
 
 const STACK_LEN: u64 = 256 << 10;
 /// Of the engine's signal handler, with room for the largest state a processor may have.
@@ -21,7 +22,7 @@ const SIGNAL_STACK_LEN: u64 = 64 << 10;
 
 /// Memory for a thread: its stack in the engine, then its own words, then counters in the arena.
 pub fn allocate(process: &Process) -> Result<&'static mut Thread, Errno> {
-    let at = crate::zone::map(SIGNAL_STACK_LEN + STACK_LEN + thread::LEN)?;
+    let at = crate::zone::map(SIGNAL_STACK_LEN + STACK_LEN + thread::len())?;
     let this = at + SIGNAL_STACK_LEN + STACK_LEN;
     map_counters(process.arena, process.number, this)?;
     // SAFETY: fresh memory of the right size, all zero, which is a valid thread.
@@ -42,11 +43,13 @@ pub fn allocate(process: &Process) -> Result<&'static mut Thread, Errno> {
 
 /// Puts fresh counters behind a thread's words.
 fn map_counters(arena: &Arena, process: u32, thread: u64) -> Result<(), Errno> {
-    let from = &raw const *arena as u64;
-    let chunk = arena.take(abi::COUNTERS, process, kernel::getpid(), abi::COUNTERS_LEN).ok_or(ENOMEM)?;
+    // Without room there it counts for nobody, or for its parent.
+    let Some(chunk) = arena.take(abi::COUNTERS, process, kernel::getpid(), room::counters()) else {
+        return Ok(());
+    };
     let to = thread + u64::from(offset::COUNTERS);
     // SAFETY: what is there belongs to the thread and holds nothing, or counters of the parent process.
-    unsafe { kernel::mremap(from + chunk, 0, to, abi::COUNTERS_LEN) }?;
+    unsafe { room::share(arena, chunk, room::counters(), Some(to)) }?;
     Ok(())
 }
 
@@ -146,9 +149,8 @@ fn become_process(process: &mut Process, thread: &mut Thread) {
     let log = Log::new(process.arena, process.number, kernel::getpid());
     let parent = core::mem::replace(&mut process.log, log.unwrap_or_else(Log::nowhere));
     // Counters go on meaning what they meant in the parent.
-    process
-        .log
-        .write(abi::PARENT, &[&parent.offset(process.arena).to_le_bytes(), &parent.written().to_le_bytes()]);
+    process.log.write(abi::PARENT, &[&parent.offset().to_le_bytes(), &parent.written().to_le_bytes()]);
+    parent.give_back();
     thread.tid = kernel::gettid();
     thread.interrupted.forget();
     process.ended.clear();
@@ -178,6 +180,7 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         child.hidden = thread.hidden;
         child.interrupted.forget();
         child.masked = 0;
+        child.rseq = [0; 3];
         child.signal_stack = SignalStack::NONE;
         child.handlers = if flags & CLONE_SIGHAND != 0 {
             thread.handlers

@@ -3,9 +3,13 @@
 use crate::Error;
 use crate::arena::Arena;
 use crate::image::Image;
-use crate::inject::{Stopped, request, wait};
+use crate::processes::status;
+use crate::tracee::{Tracee, request, wait};
+use crate::{attach, inject};
 use libc::pid_t;
-use relive_abi::engine::{DID_NOT_EXECUTE, FOLLOWED, FREE, Mailbox, NOT_FOLLOWED, WILL_EXECUTE};
+use relive_abi::engine::{
+    DID_NOT_EXECUTE, FOLLOWED, FREE, Mailbox, NOT_FOLLOWED, WILL_EXECUTE, WILL_RESTRICT,
+};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Answers until told to stop. Everything about one process is done by this one thread: the kernel wants it so.
@@ -13,13 +17,17 @@ pub(crate) fn serve(arena: &Arena, image: &Image, stop: &AtomicBool) {
     let head = arena.head();
     loop {
         let rung = head.doorbell.load(Ordering::Acquire);
-        if stop.load(Ordering::Acquire) {
-            return;
-        }
+        let is_over = stop.load(Ordering::Acquire);
+        head.closed.store(is_over.into(), Ordering::Release);
         for mailbox in &head.mailboxes {
-            if mailbox.state.load(Ordering::Acquire) == WILL_EXECUTE {
-                answer(mailbox, arena, image);
+            match mailbox.state.load(Ordering::Acquire) {
+                WILL_EXECUTE => answer(mailbox, arena, image),
+                WILL_RESTRICT => let_restrict(mailbox, arena, image),
+                _ => {}
             }
+        }
+        if is_over {
+            return;
         }
         futex_wait(&head.doorbell, rung);
     }
@@ -48,6 +56,30 @@ fn answer(mailbox: &Mailbox, arena: &Arena, image: &Image) {
         && !let_go(tid)
     {
         eprintln!("relive: process {tid} is not followed: {error}");
+    }
+}
+
+/// A process is about to restrict its system calls: goes on without the engine.
+fn let_restrict(mailbox: &Mailbox, arena: &Arena, image: &Image) {
+    let tid = mailbox.tid.load(Ordering::Relaxed) as pid_t;
+    let reply = |state| {
+        mailbox.state.store(state, Ordering::Release);
+        futex_wake(&mailbox.state);
+    };
+    let Some(pid) = status(tid, "Tgid").and_then(|pid| pid.parse().ok()) else { return reply(FREE) };
+    let name = status(tid, "Name").unwrap_or_default();
+    let engine = arena.processes().iter().rfind(|p| p.pid as pid_t == pid).map(|p| p.engine);
+    // Whether it can be done has to be known before it leaves the engine.
+    let (Some(engine), Ok(_)) = (engine, Tracee::seize(tid)) else { return reply(NOT_FOLLOWED) };
+    reply(FOLLOWED);
+    let gone = attach::detach(pid, engine, image);
+    reply(FREE);
+    match gone {
+        Ok(()) => eprintln!(
+            "relive: process {pid} ({name}) restricts its system calls (seccomp): from here on it is not measured, nor is \
+             what it starts"
+        ),
+        Err(error) => eprintln!("relive: process {pid} ({name}) could not be let go: {error}"),
     }
 }
 
@@ -102,7 +134,7 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
             return Err(Error::Gone(pid));
         }
         if is_execution(status) {
-            return Stopped::after_execution(pid)?.inject(image, arena);
+            return inject::after_execution(pid, image, arena);
         }
         // Some signal for the program on its way.
         let signal = match libc::WSTOPSIG(status) {

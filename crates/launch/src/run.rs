@@ -4,7 +4,10 @@ use crate::Error;
 use crate::arena::Arena;
 use crate::follow;
 use crate::image::Image;
-use crate::inject::{Stopped, wait};
+use crate::inject;
+use crate::limits::Limits;
+use crate::measure::leave_all;
+use crate::tracee::wait;
 use libc::pid_t;
 use relive_abi::engine::{COUNT, TIME};
 use std::ffi::{CString, OsString};
@@ -35,10 +38,10 @@ pub enum Ended {
 /// # Errors
 /// If it cannot be executed, or the engine cannot be put into it.
 pub fn run(options: Options) -> Result<(Ended, Arena), Error> {
-    let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-    let arena = Arena::new(flag(options.count, COUNT) | flag(options.time, TIME))?;
+    let limits = Limits::raise();
+    let arena = Arena::new(arena_options(&options))?;
     let image = Image::new();
-    let Child { pid, hold, error } = start(&options.command)?;
+    let Child { pid, hold, error } = start(&options.command, &limits)?;
     leave_signals_to(pid);
     follow::seize(pid)?;
     drop(hold);
@@ -46,17 +49,25 @@ pub fn run(options: Options) -> Result<(Ended, Arena), Error> {
         Ok(status) if follow::is_execution(status) => {}
         _ => return Err(failure(pid, &error, &options.command)),
     }
-    Stopped::after_execution(pid)?.inject(&image, &arena)?;
+    inject::after_execution(pid, &image, &arena)?;
 
     let stop = AtomicBool::new(false);
     let ended = std::thread::scope(|scope| {
         scope.spawn(|| follow::serve(&arena, &image, &stop));
         let ended = end_of(pid);
+        // What it has left behind goes on without the engine.
+        leave_all(&arena, &image);
         stop.store(true, Ordering::Release);
         follow::ring(&arena);
         ended
     })?;
     Ok((ended, arena))
+}
+
+/// What is asked for, as bits.
+pub(crate) fn arena_options(options: &Options) -> u32 {
+    let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+    flag(options.count, COUNT) | flag(options.time, TIME)
 }
 
 /// The command, for [`pass_on`].
@@ -96,7 +107,8 @@ struct Child {
     error: Pipe,
 }
 
-struct Pipe(i32);
+/// A descriptor that is closed when this goes.
+pub(crate) struct Pipe(pub(crate) i32);
 
 impl Drop for Pipe {
     fn drop(&mut self) {
@@ -114,7 +126,7 @@ fn pipe() -> Result<(Pipe, Pipe), Error> {
     Ok((Pipe(ends[0]), Pipe(ends[1])))
 }
 
-fn start(command: &[OsString]) -> Result<Child, Error> {
+fn start(command: &[OsString], limits: &Limits) -> Result<Child, Error> {
     let invalid = |_| Error::Command {
         command: command[0].to_string_lossy().into_owned(),
         error: std::io::ErrorKind::InvalidInput.into(),
@@ -134,6 +146,7 @@ fn start(command: &[OsString]) -> Result<Child, Error> {
                 libc::close(hold.0);
                 let mut byte = 0u8;
                 libc::read(held.0, (&raw mut byte).cast(), 1);
+                limits.restore();
                 libc::execvp(pointers[0], pointers.as_ptr());
                 let number = *libc::__errno_location();
                 libc::write(failed.0, (&raw const number).cast(), 4);
