@@ -1,4 +1,5 @@
-//! Counts of rewritten programs against callgrind's: every block of every measured function, exactly.
+//! Counts of rewritten programs, or of programs under the engine (`--run`), against callgrind's: every block of every
+//! measured function, exactly.
 //!
 //! Where the two differ, further witnesses decide whether the program itself does something else under valgrind or from
 //! run to run (`witnesses`).
@@ -39,6 +40,9 @@ pub(crate) struct Options {
     /// Programs, configurations or both: lua, clang-O2, lua/clang-O2 [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Do not rewrite the programs, but run them as they are by `relive run`
+    #[arg(long)]
+    run: bool,
     /// Print every difference, not only the first ones of each file
     #[arg(long)]
     verbose: bool,
@@ -66,6 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
         relive: &relive,
         corpus: &corpus,
         root: &root,
+        under_engine: options.run,
         witnesses: Witnesses::compile(scratch.path())?,
         truths: Truths::new(options.cache.is_some().then(|| root.clone())),
     };
@@ -104,6 +109,8 @@ struct Run<'a> {
     corpus: &'a Path,
     /// The programs run below this folder.
     root: &'a Path,
+    /// They are not rewritten.
+    under_engine: bool,
     witnesses: Witnesses,
     truths: Truths,
 }
@@ -134,6 +141,9 @@ impl Run<'_> {
     }
 
     fn rewritten(&self, file: &Path, stage: &Stage) -> Result<PathBuf> {
+        if self.under_engine {
+            return Ok(file.to_owned());
+        }
         let out = stage.folder.join("rewritten");
         output_of(Command::new(self.relive).args(["instrument", "--trap"]).arg(file).arg("-o").arg(&out))?;
         Ok(out)
@@ -191,9 +201,45 @@ impl Pair<'_> {
         if profile.exists() {
             std::fs::remove_file(&profile)?;
         }
+        if self.run.under_engine {
+            return Ok((self.under_engine(&profile, environment)?, profile));
+        }
         let mut all = vec![("RELIVE_PROFILE", profile.as_os_str())];
         all.extend(environment);
         Ok((self.workload.run(&self.stage.put(self.rewritten)?, &all)?, profile))
+    }
+
+    /// Runs the program as it is under the engine. A workload may run it several times: the profiles are put together.
+    fn under_engine(&self, profile: &Path, environment: &[(&str, &OsStr)]) -> Result<Ran> {
+        let folder = self.stage.folder.join("profiles");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        std::fs::create_dir(&folder)?;
+        let binary = self.stage.put(self.file)?;
+        let relive = self.run.relive;
+        let runner = self.stage.folder.join("runner");
+        let text = format!(
+            "#!/bin/sh\nexec {} run --modules '{}' -o {}/$$.rprof -- \"$@\"\n",
+            relive.display(),
+            binary.display(),
+            folder.display()
+        );
+        std::fs::write(&runner, text)?;
+        std::fs::set_permissions(&runner, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        // Whatever else is put before the program comes before that.
+        let prefix =
+            environment.iter().find(|(name, _)| *name == "RUNNER").map_or(OsStr::new(""), |own| own.1);
+        let runner = format!("{} {}", prefix.display(), runner.display());
+        let ran = self.workload.run(&binary, &[("RUNNER", runner.trim_start().as_ref())])?;
+        let mut profiles = Vec::new();
+        for entry in std::fs::read_dir(&folder)? {
+            profiles.push(entry?.path());
+        }
+        if !profiles.is_empty() {
+            output_of(Command::new(relive).arg("merge").args(profiles).arg("-o").arg(profile))?;
+        }
+        Ok(ran)
     }
 
     /// The counts of another run of the rewritten program.

@@ -28,8 +28,10 @@ mod relive;
 mod speed;
 mod stale_bolt;
 mod table;
+mod torture;
 mod truth;
 mod workload;
+mod world;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -72,6 +74,10 @@ enum Command {
     Speed(speed::Options),
     /// Profiles carried by relive and by BOLT's stale matching, against fresh ones
     StaleBolt(stale_bolt::Options),
+    /// Large programs at work under the engine: do they behave as without it?
+    World(world::Options),
+    /// Programs that make it hard for the engine, run many times: do they behave, and do they end
+    Torture(torture::Options),
 }
 
 fn main() -> ExitCode {
@@ -98,6 +104,8 @@ fn main() -> ExitCode {
         Command::Precision(options) => precision::run(&options),
         Command::Speed(options) => speed::run(&options),
         Command::StaleBolt(options) => stale_bolt::run(&options),
+        Command::World(options) => world::run(&options),
+        Command::Torture(options) => torture::run(&options),
     };
     match outcome {
         Ok(violations) => ExitCode::from(u8::from(violations > 0)),

@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// Also `valgrind --tool=none`, which takes long
     #[arg(long)]
     valgrind: bool,
-    /// Programs of the corpus, `cc1`, `threads`, `loops` [default: all]
+    /// Programs of the corpus, `cc1`, `threads`, `loops`, `gzip`, `python3`, `c++` [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -34,10 +34,11 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
         options.corpus.canonicalize().with_context(|| format!("no corpus: {}", options.corpus.display()))?;
     let relive = options.relive.canonicalize().context("no relive: --relive names it")?;
     let scratch = tempfile::tempdir()?;
-    let subjects = subjects::all(&corpus, scratch.path(), &options.only)?;
+    let mut subjects = subjects::all(&corpus, scratch.path(), &options.only)?;
+    subjects.extend(subjects::installed(&corpus, scratch.path(), &options.only)?);
     ensure!(
         !subjects.is_empty(),
-        "nothing to measure: --only names programs of counting.tsv, cc1, threads or loops"
+        "nothing to measure: --only names programs of counting.tsv, cc1, threads, loops, gzip, python3 or c++"
     );
     let profile = scratch.path().join("engine.rprof");
     let counting = format!("{} run -o {} --", relive.display(), profile.display());

@@ -102,6 +102,39 @@ pub(crate) fn all(corpus: &Path, scratch: &Path, only: &[String]) -> Result<Vec<
     Ok(subjects)
 }
 
+/// Programs as they are installed, and one in C++, for what needs no rewriting.
+pub(crate) fn installed(corpus: &Path, scratch: &Path, only: &[String]) -> Result<Vec<Subject>> {
+    let drivers = corpus::scripts().join("drivers");
+    let subject = |name: &str, file: PathBuf, arguments: Vec<OsString>| Subject {
+        name: name.to_owned(),
+        group: Group::Long,
+        configuration: "as installed".to_owned(),
+        file_name: name.to_owned(),
+        corpus: corpus.to_owned(),
+        source: Source::File(file),
+        work: Work::Arguments(arguments),
+        steps: None,
+    };
+    let mut subjects = Vec::new();
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|own| own == name);
+    if wanted("gzip")
+        && let Some(source) = sqlite_source(corpus)?
+    {
+        let arguments = vec!["-9".into(), "-c".into(), source.into_os_string()];
+        subjects.push(subject("gzip", "/bin/gzip".into(), arguments));
+    }
+    if wanted("python3") {
+        let script = drivers.join("objects.py").into_os_string();
+        subjects.push(subject("python3", "/usr/bin/python3".into(), vec![script]));
+    }
+    if wanted("c++") {
+        let out = scratch.join("virtual");
+        output_of(Command::new("g++").arg("-O2").arg(drivers.join("virtual.cc")).arg("-o").arg(&out))?;
+        subjects.push(subject("c++", out, Vec::new()));
+    }
+    Ok(subjects)
+}
+
 fn driver(
     name: String,
     group: Group,
@@ -125,13 +158,7 @@ fn driver(
 /// cc1 itself, compiling sqlite.
 fn compiler(corpus: &Path, scratch: &Path) -> Result<Option<Subject>> {
     let cc1 = output_of(Command::new("gcc").arg("-print-prog-name=cc1"))?;
-    let sqlite = corpus::table("accuracy.tsv")?.into_iter().find(|build| build.program == "sqlite");
-    let sqlite = sqlite.context("no sqlite in accuracy.tsv")?;
-    let source = corpus.join("src/sqlite").join(&sqlite.version).join("sqlite3.c");
-    if !source.exists() {
-        eprintln!("not fetched, left out: cc1 ({})", source.display());
-        return Ok(None);
-    }
+    let Some(source) = sqlite_source(corpus)? else { return Ok(None) };
     let preprocessed = scratch.join("sqlite3.i");
     output_of(Command::new("gcc").arg("-E").arg(&source).arg("-o").arg(&preprocessed))?;
     let mut arguments: Vec<OsString> = ["-fpreprocessed", "-quiet", "-O2", "-o"].map(OsString::from).into();
@@ -146,6 +173,18 @@ fn compiler(corpus: &Path, scratch: &Path) -> Result<Option<Subject>> {
         work: Work::Arguments(arguments),
         steps: None,
     }))
+}
+
+/// The source of sqlite in one file, if it was fetched.
+fn sqlite_source(corpus: &Path) -> Result<Option<PathBuf>> {
+    let sqlite = corpus::table("accuracy.tsv")?.into_iter().find(|build| build.program == "sqlite");
+    let sqlite = sqlite.context("no sqlite in accuracy.tsv")?;
+    let source = corpus.join("src/sqlite").join(&sqlite.version).join("sqlite3.c");
+    if !source.exists() {
+        eprintln!("not fetched, left out: what is done with {}", source.display());
+        return Ok(None);
+    }
+    Ok(Some(source))
 }
 
 /// A driver in every configuration that a column needs.

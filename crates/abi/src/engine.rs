@@ -37,6 +37,12 @@ pub struct Arena {
     pub tool: u32,
     /// Not zero if nobody answers any more.
     pub closed: AtomicU32,
+    /// How many bytes of translated code a process may have before it starts anew.
+    pub cache_len: u64,
+    /// How many chunks are [`FREED`].
+    pub freed: AtomicU32,
+    /// Not zero if somebody found no room for what was to be counted.
+    pub full: AtomicU32,
     /// Requests of processes to whoever runs them.
     pub mailboxes: [Mailbox; MAILBOXES],
     /// What the arena is divided into.
@@ -47,11 +53,13 @@ pub struct Arena {
 pub const COUNT: u32 = 1;
 /// Take the time in the engine.
 pub const TIME: u32 = 2;
+/// Leave alone what the process starts: forks are not written down, and programs it executes run by themselves.
+pub const ALONE: u32 = 4;
 
 /// A part of the arena that belongs to one process.
 #[repr(C)]
 pub struct Chunk {
-    /// [`LOG`] or [`COUNTERS`]; 0 while it is being filled in.
+    /// [`LOG`], [`COUNTERS`] or [`FREED`]; 0 while it is being filled in.
     pub kind: AtomicU32,
     /// The number of the process.
     pub process: u32,
@@ -69,6 +77,8 @@ pub struct Chunk {
 pub const LOG: u32 = 1;
 /// A chunk of counters of eight bytes, for one thread at a time.
 pub const COUNTERS: u32 = 2;
+/// A chunk, all zero, of a process that is over: for the next that needs one of its length.
+pub const FREED: u32 = 3;
 
 /// A request, and its answer.
 #[repr(C)]
@@ -77,6 +87,10 @@ pub struct Mailbox {
     pub state: AtomicU32,
     /// The thread that asks.
     pub tid: AtomicU32,
+    /// Where the log of the process is that is over then; 0 if the thread only borrows another's memory.
+    pub log: AtomicU64,
+    /// The signals that the new program shall block.
+    pub mask: AtomicU64,
 }
 
 /// Nobody uses the mailbox.
@@ -85,28 +99,21 @@ pub const FREE: u32 = 0;
 pub const TAKEN: u32 = 1;
 /// The thread is about to execute another program and asks to be followed.
 pub const WILL_EXECUTE: u32 = 2;
-/// The process is about to restrict its system calls, and asks to be let go.
-pub const WILL_RESTRICT: u32 = 6;
 /// It will be.
 pub const FOLLOWED: u32 = 3;
 /// It cannot be.
 pub const NOT_FOLLOWED: u32 = 4;
 /// The program could not be executed after all.
 pub const DID_NOT_EXECUTE: u32 = 5;
+/// The process is about to restrict its system calls, and asks to be let go.
+pub const WILL_RESTRICT: u32 = 6;
 
 impl Arena {
     /// Takes a part of the arena. `None` if it is full.
     pub fn take(&self, kind: u32, process: u32, pid: u32, len: u64) -> Option<u64> {
-        let index = self.chunks.fetch_add(1, Ordering::Relaxed) as usize;
-        if index >= MOST_CHUNKS {
-            return None;
-        }
-        let offset = self.next.fetch_add(len, Ordering::Relaxed);
-        if offset.checked_add(len).is_none_or(|end| end > self.len) {
-            return None;
-        }
-        let chunk = (&raw const self.directory[index]).cast_mut();
-        // SAFETY: the entry is ours by the increment above; others look at it when the kind is set.
+        let (index, offset) = self.reuse(len).or_else(|| self.fresh(len))?;
+        let chunk = (&raw const *self.directory.get(index)?).cast_mut();
+        // SAFETY: the entry is ours: just freed by somebody else, or never used. Others look at it when the kind is set.
         #[allow(unsafe_code)]
         unsafe {
             (*chunk).process = process;
@@ -117,7 +124,34 @@ impl Arena {
         }
         Some(offset)
     }
+
+    /// A chunk that somebody else has used before.
+    fn reuse(&self, len: u64) -> Option<(usize, u64)> {
+        if self.freed.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let n = self.chunks.load(Ordering::Acquire) as usize;
+        let (index, chunk) = self.directory.iter().take(n).enumerate().find(|(_, chunk)| {
+            chunk.kind.load(Ordering::Acquire) == FREED
+                && chunk.len == len
+                && chunk.kind.compare_exchange(FREED, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        })?;
+        self.freed.fetch_sub(1, Ordering::Relaxed);
+        Some((index, chunk.offset))
+    }
+
+    /// A chunk that nobody has used.
+    fn fresh(&self, len: u64) -> Option<(usize, u64)> {
+        let more = |next: u64| next.checked_add(len).filter(|end| *end <= self.len);
+        let offset = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        let more = |n: u32| ((n as usize) < MOST_CHUNKS).then_some(n + 1);
+        let index = self.chunks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some((index as usize, offset))
+    }
 }
+
+/// How much room there is: of addresses, not of memory.
+pub const ARENA_LEN: u64 = 1 << 43;
 
 /// Where the arena is best mapped, and behind it whatever else the engine needs: far from where the kernel puts
 /// things by itself, so that the program finds its memory where it would be without the engine.
@@ -134,7 +168,18 @@ pub struct LogHead {
     pub engine: u64,
     /// Where that ends.
     pub engine_end: u64,
+    /// [`RUNS`], [`ENDS`] or [`EXECUTED`].
+    pub state: AtomicU32,
+    /// How many processes have been forked off, whose logs refer to this one.
+    pub children: AtomicU32,
 }
+
+/// The process runs, or was ended by somebody else.
+pub const RUNS: u32 = 0;
+/// It is about to end.
+pub const ENDS: u32 = 1;
+/// It has become another program, which has a log of its own.
+pub const EXECUTED: u32 = 2;
 
 /// What the engine did.
 #[repr(C)]
@@ -162,8 +207,31 @@ pub struct Statistics {
     pub time: u64,
     /// Units that follow a usual way, in place of another.
     pub traces: u64,
+    /// Units and targets for which there was no counter any more.
+    pub lost: u64,
+    /// Times the cache was full.
+    pub renewals: u64,
     /// Fill.
-    pub unused: [u64; 4],
+    pub unused: [u64; 2],
+}
+
+impl Statistics {
+    /// Adds what happened in another process.
+    pub fn add(&mut self, other: &Self) {
+        self.units += other.units;
+        self.code += other.code;
+        self.links += other.links;
+        self.entries += other.entries;
+        self.returns += other.returns;
+        self.targets += other.targets;
+        self.kernel_calls += other.kernel_calls;
+        self.signals += other.signals;
+        self.invalid += other.invalid;
+        self.time += other.time;
+        self.traces += other.traces;
+        self.lost += other.lost;
+        self.renewals += other.renewals;
+    }
 }
 
 /// How long a process's log can get.
@@ -194,6 +262,19 @@ pub const PARENT: u32 = 4;
 
 /// An [`Interruption`].
 pub const INTERRUPTION: u32 = 5;
+
+/// The code of the [`UNIT`] before, if not all of it is in files: the bytes of its pieces, one behind the other.
+pub const CODE: u32 = 6;
+
+/// A unit whose code was written down is in use again after other code has lain there. Two words of four bytes: which of
+/// the [`UNIT`]s, and nothing.
+pub const AGAIN: u32 = 7;
+
+/// Whether executable memory is that of a file, which can be read later too. One that is gone cannot.
+#[must_use]
+pub fn is_file(path: &[u8], inode: u64) -> bool {
+    path.starts_with(b"/") && inode != 0 && !path.ends_with(b" (deleted)")
+}
 
 /// A unit that was left in the middle, by a signal whose handler did not come back there.
 #[repr(C)]
@@ -233,7 +314,7 @@ pub struct Mapping {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Unit {
-    /// The counter of its entries, or [`NO_COUNTER`].
+    /// The counter of its entries; [`NO_COUNTER`] if they were used up, so that it is not known how often it ran.
     pub entries: u32,
     /// How many pieces it has.
     pub pieces: u32,
@@ -297,6 +378,9 @@ pub const STRAY: u32 = 8;
 /// A computed jump, at `to`, that is followed to the next piece; counted is how often it leads elsewhere.
 pub const GUESS: u32 = 9;
 
+/// A call of the kernel that could not write to memory of the program, because there was code.
+pub const REFUSED: u32 = 10;
+
 /// There is no counter.
 pub const NO_COUNTER: u32 = u32::MAX;
 
@@ -308,7 +392,7 @@ pub struct Target {
     pub site: u64,
     /// Where it went.
     pub to: u64,
-    /// How often.
+    /// How often; [`NO_COUNTER`] as for units.
     pub counter: u32,
     /// The mapping the site lies in.
     pub mapping: u32,
@@ -362,6 +446,8 @@ pub struct Visit {
     pub in_call: u64,
     /// What the thread blocks; and then, what the kernel is to block.
     pub mask: u64,
+    /// The program's own base of `gs`, and what it has loaded into it.
+    pub gs: [u64; 2],
     /// Where the kernel keeps restartable sequences for the thread, their length, and their signature.
     pub rseq: [u64; 3],
     /// What came of it: [`DONE`] and so on.
@@ -385,3 +471,6 @@ pub const STEP: u64 = 2;
 pub const BUSY: u64 = 3;
 /// It cannot be done.
 pub const FAILED: u64 = 4;
+/// The engine waits in a system call for the thread. If the thread goes on at `pc` instead, it will soon be found where its
+/// state is the program's, before the call.
+pub const GIVE_UP: u64 = 5;

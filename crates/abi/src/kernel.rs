@@ -12,6 +12,7 @@ use core::mem::MaybeUninit;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
+pub const EPERM: Errno = Errno(1);
 pub const ENOENT: Errno = Errno(2);
 pub const ESRCH: Errno = Errno(3);
 pub const EINTR: Errno = Errno(4);
@@ -19,6 +20,7 @@ pub const EIO: Errno = Errno(5);
 pub const EAGAIN: Errno = Errno(11);
 pub const ENOMEM: Errno = Errno(12);
 pub const EACCES: Errno = Errno(13);
+pub const EFAULT: Errno = Errno(14);
 pub const EEXIST: Errno = Errno(17);
 pub const EINVAL: Errno = Errno(22);
 pub const EFBIG: Errno = Errno(27);

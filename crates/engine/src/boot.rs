@@ -2,8 +2,9 @@
 
 use crate::dispatch::TIMED;
 use crate::entry;
+use crate::limits;
+use crate::masks;
 use crate::process::{PROCESS, Process};
-use crate::room;
 use crate::signals::{self, Handlers};
 use crate::threads;
 use alloc::boxed::Box;
@@ -26,7 +27,7 @@ unsafe extern "C" fn begin(boot: &Boot) {
     let mut guard = PROCESS.take();
     // SAFETY: mapped by whoever filled this in, for as long as the process lives.
     let mut process = unsafe { settle(boot.arena, boot.mapped, boot.engine, boot.engine_end) };
-    let Ok(thread) = threads::allocate(&process) else { die(b"relive: no memory for counters\n") };
+    let Ok(thread) = threads::allocate(&mut process) else { die(b"relive: no memory for counters\n") };
     thread.tid = kernel::gettid();
     thread.context.registers = boot.registers;
     thread.context.rflags = boot.rflags;
@@ -34,9 +35,10 @@ unsafe extern "C" fn begin(boot: &Boot) {
     if unsafe { kernel::set_gs_base(thread.this) }.is_err() {
         die(b"relive: the kernel does not let this program use gs\n");
     }
+    thread.hidden = masks::begin();
     thread.handlers = Box::into_raw(Box::new(Handlers::inherited())).expose_provenance() as u64;
     signals::use_own_stack(thread);
-    thread.resume = process.go_on(boot.rip, None);
+    thread.resume = process.go_on(thread, boot.rip, None);
     *guard = Some(process);
 }
 
@@ -48,7 +50,7 @@ pub unsafe fn settle(arena: u64, mapped: u64, engine: u64, engine_end: u64) -> P
     // SAFETY: as the caller promises.
     let arena = unsafe { &*(arena as *const Arena) };
     entry::set_own(engine, engine_end);
-    room::measure(arena, mapped);
+    limits::measure(arena, mapped);
     TIMED.store(arena.options & TIME != 0, Ordering::Relaxed);
     let mut process = Process::new(arena);
     process.maps.hide(engine, engine_end);

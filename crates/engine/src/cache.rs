@@ -5,17 +5,20 @@
 //! it.
 
 use crate::guard::Guard;
-use crate::log::{self, Log};
-use crate::maps::Maps;
+use crate::log::Log;
+use crate::maps::{Mapping, Maps};
 use crate::region::Regions;
 use crate::returns::Returns;
-use crate::room;
-use crate::signals;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
-use crate::translate::{self, Call, DROP, Entrance, Exit, Leg, Mark, Piece, Request, Unit, landing};
+use crate::translate::{self, Call, DROP, Entrance, Exit, LONGEST, Leg, Mark, Piece, Request, Unit, landing};
+use crate::whereabouts::Whereabouts;
+use crate::written::{self, WayOut, Written};
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
+use relive_abi::PAGE;
 use relive_abi::engine as abi;
 use relive_code::isa::EffectsReader;
 
@@ -32,8 +35,8 @@ pub struct Entry {
     /// The program's code in it: the first of [`Cache::pieces`], and how many.
     pub(crate) pieces: (u32, u32),
     /// Its parts in the cache, each with its length.
-    hot: (u64, u32),
-    cold: (u64, u32),
+    pub(crate) hot: (u64, u32),
+    pub(crate) cold: (u64, u32),
     /// What it was translated with, so that it can be done again.
     first_exit: u32,
     counter: u32,
@@ -46,6 +49,29 @@ pub struct Entry {
     /// The unit it replaces.
     pub(crate) older: Option<u32>,
     is_valid: bool,
+    /// Its number in the log.
+    record: u32,
+}
+
+/// What a unit was translated with, and its number in the log.
+struct Made {
+    entrance: Entrance,
+    legs: Vec<Leg>,
+    first_exit: u32,
+    counter: Option<u32>,
+    record: u32,
+}
+
+/// A unit: its number here, and in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct UnitId {
+    /// Of which cache: see [`Cache::generation`].
+    pub generation: u32,
+    /// Here.
+    pub unit: u32,
+    /// In the log.
+    pub record: u32,
 }
 
 impl Entry {
@@ -59,7 +85,7 @@ impl Entry {
         (self.counter != abi::NO_COUNTER).then_some((self.counter, self.first_exit as usize + 1))
     }
 
-    fn holds(&self, at: u64) -> bool {
+    pub(crate) fn holds(&self, at: u64) -> bool {
         at.wrapping_sub(self.hot.0) < u64::from(self.hot.1)
             || at.wrapping_sub(self.cold.0) < u64::from(self.cold.1)
     }
@@ -71,17 +97,26 @@ pub struct Cache {
     pub(crate) by_pc: HashMap<u64, u32>,
     pub(crate) exits: Vec<Exit>,
     pub(crate) pieces: Vec<Piece>,
+    whereabouts: Whereabouts,
     /// Exits by where they lead.
     ways: HashMap<u64, Vec<u32>>,
     /// By the address they come back to.
-    calls: HashMap<u64, Call>,
+    calls: BTreeMap<u64, Call>,
+    /// What place is what place in the program, for units whose code can change.
+    marks: HashMap<u32, Vec<Mark>>,
     pub(crate) sites: Sites,
     /// Where returns go.
     pub returns: Returns,
-    regions: Regions,
+    pub(crate) regions: Regions,
     effects: EffectsReader,
-    counters: u32,
-    count: bool,
+    /// What has been written down, if anything is to be.
+    pub(crate) written: Option<Written>,
+    /// How many caches there have been before.
+    pub generation: u32,
+    /// Those that a thread may still be in: see [`crate::renewal`].
+    pub(crate) old: Vec<Cache>,
+    /// Whether only what threads come back to is left.
+    pub(crate) is_trimmed: bool,
     /// How many exits were given a way.
     pub links: u64,
     /// How many units were given up.
@@ -95,27 +130,26 @@ pub struct Cache {
 /// How often a unit is entered before it is looked at more closely.
 const THRESHOLD: u32 = 5000;
 
-/// Counters at most.
-fn most_counters() -> u32 {
-    (room::counters() / 8) as u32
-}
-
 impl Cache {
     /// Nothing yet.
-    pub fn new(count: bool) -> Self {
+    pub fn new(count: bool, most: u64) -> Self {
         Self {
             units: Vec::new(),
             by_pc: HashMap::new(),
             exits: Vec::new(),
             pieces: Vec::new(),
+            whereabouts: Whereabouts::default(),
             ways: HashMap::new(),
-            calls: HashMap::new(),
+            calls: BTreeMap::new(),
+            marks: HashMap::new(),
             sites: Sites::reserve(),
             returns: Returns::reserve(),
-            regions: Regions::default(),
+            regions: Regions::new(most),
             effects: EffectsReader::new(),
-            counters: 0,
-            count,
+            written: count.then(Written::default),
+            generation: 0,
+            old: Vec::new(),
+            is_trimmed: false,
             links: 0,
             invalid: 0,
             guard: Guard::default(),
@@ -165,11 +199,8 @@ impl Cache {
             return Some(way);
         }
         let site = self.exits[exit as usize];
-        let counter = if self.count { self.take_counter() } else { None };
-        if let (Some(counter), Some(mapping)) = (counter, maps.find(site.from)) {
-            let target = abi::Target { site: site.from, to, counter, mapping: mapping.number };
-            log.write(abi::TARGET, &[log::bytes(&target)]);
-        }
+        let way = WayOut { unit: self.record_of(exit), site: site.from, to, to_unit: self.record_at(to) };
+        let counter = self.written.as_mut().and_then(|written| written.target(&way, maps, log));
         let (region, _) = self.regions.near(site.from);
         let first = self.exits.len() as u32;
         let mut code = Buffer::new(region.hot);
@@ -181,14 +212,20 @@ impl Cache {
         }
         self.sites.publish(exit);
         patch(site.field, new.tail);
+        if let Some((unit, legs)) = self.settled_way(exit, to, maps) {
+            self.replace(unit, legs, maps, log);
+        }
         Some(self.sites.way(exit, to).unwrap_or(body))
     }
 
-    fn take_counter(&mut self) -> Option<u32> {
-        (self.counters < most_counters()).then(|| {
-            self.counters += 1;
-            self.counters - 1
-        })
+    /// The number in the log of the unit with an exit.
+    pub(crate) fn record_of(&self, exit: u32) -> u32 {
+        self.unit_of(exit).map_or(0, |unit| self.units[unit as usize].record)
+    }
+
+    /// The number in the log of the unit at an address.
+    pub(crate) fn record_at(&self, pc: u64) -> u32 {
+        self.by_pc.get(&pc).map_or(0, |&unit| self.units[unit as usize].record)
     }
 
     fn find_or_translate(
@@ -210,14 +247,25 @@ impl Cache {
             return;
         };
         let legs = self.usual_way(pc, counts, maps);
-        let entrance =
-            if self.units[old as usize].call_entrance != 0 { Entrance::Call } else { Entrance::Jump };
-        if !legs.is_empty()
-            && let Some(new) = self.translate(pc, entrance, legs, maps, log)
-        {
+        if !legs.is_empty() {
+            self.replace(old, legs, maps, log);
+        }
+    }
+
+    /// Replaces a unit by one that follows a way that was chosen.
+    fn replace(&mut self, old: u32, legs: Vec<Leg>, maps: &mut Maps, log: &mut Log) {
+        let Entry { pc, call_entrance, .. } = self.units[old as usize];
+        let entrance = if call_entrance == 0 { Entrance::Jump } else { Entrance::Call };
+        if let Some(new) = self.translate(pc, entrance, legs, maps, log) {
             self.units[new as usize].older = Some(old);
             log.statistics().traces += 1;
         }
+    }
+
+    /// The unit that an exit belongs to.
+    pub(crate) fn unit_of(&self, exit: u32) -> Option<u32> {
+        let after = self.units.partition_point(|unit| unit.first_exit <= exit);
+        after.checked_sub(1).map(|unit| unit as u32)
     }
 
     fn translate(
@@ -233,11 +281,9 @@ impl Cache {
         if is_new {
             maps.hide(region.start(), region.end());
         }
-        // Nearly full: the last units are not counted.
-        let counter = (self.count && self.counters + 256 < most_counters()).then_some(self.counters);
         let first_exit = self.exits.len() as u32;
         let known = &self.calls;
-        let request = Request {
+        let mut request = Request {
             source: maps,
             pc,
             legs: &legs,
@@ -245,37 +291,46 @@ impl Cache {
             hot: region.hot,
             cold: region.cold,
             first_exit,
-            counter,
+            counter: self.written.as_ref().and_then(|written| written.guess(pc)),
             entrance,
             calls: &|back, pc| known.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
-            marks: false,
+            marks: mapping.can_change(),
         };
-        let mut unit = translate::translate(&request, &mut self.effects);
-        if mapping.is_writable {
-            while self.guard.watch(&unit.pieces, maps) {
-                unit = translate::translate(&request, &mut self.effects);
+        let can_change = |p: &Piece| maps.find(p.start).is_some_and(Mapping::can_change);
+        let (mut unit, record) = loop {
+            let unit = translate::translate(&request, &mut self.effects);
+            if unit.pieces.iter().any(can_change) {
+                if self.guard.watch(&unit.pieces, maps) || !core::mem::replace(&mut request.marks, true) {
+                    // It may have changed just before.
+                    continue;
+                }
             }
-            signals::watch_faults();
-        }
+            let Some(written) = &mut self.written else { break (unit, 0) };
+            let shape = written::shape(&unit, maps);
+            let counter = written.counter(pc, shape);
+            if counter == request.counter {
+                let record = written.unit(pc, shape, counter, &unit, maps, log);
+                break (unit, record);
+            }
+            request.counter = counter;
+        };
+        let counter = request.counter;
         region.hot = put(&unit.hot).next_multiple_of(16);
         region.cold = put(&unit.cold).next_multiple_of(8);
-        self.counters += unit.counters;
-        write_down(log, maps, counter, &unit);
         let statistics = log.statistics();
         statistics.units += 1;
         statistics.code += u64::from(unit.hot.size() + unit.cold.size());
-        Some(self.add(pc, unit, entrance, legs, first_exit, counter))
+        let marks = core::mem::take(&mut unit.marks);
+        let made = Made { entrance, legs, first_exit, counter, record };
+        let number = self.add(pc, unit, made);
+        if !marks.is_empty() {
+            self.marks.insert(number, marks);
+        }
+        Some(number)
     }
 
-    fn add(
-        &mut self,
-        pc: u64,
-        unit: Unit,
-        entrance: Entrance,
-        legs: Vec<Leg>,
-        first_exit: u32,
-        counter: Option<u32>,
-    ) -> u32 {
+    fn add(&mut self, pc: u64, unit: Unit, made: Made) -> u32 {
+        let Made { entrance, legs, first_exit, counter, record } = made;
         let number = self.units.len() as u32;
         let entered_by = |by: Entrance| if by == entrance { unit.entrance } else { 0 };
         self.units.push(Entry {
@@ -294,7 +349,9 @@ impl Cache {
             is_loop: unit.exits.iter().any(|exit| exit.to == pc),
             older: None,
             is_valid: true,
+            record,
         });
+        self.whereabouts.insert(number, [unit.hot.at, unit.cold.at], &unit.pieces);
         self.pieces.extend(unit.pieces);
         self.by_pc.insert(pc, number);
         for exit in unit.trigger.into_iter().chain(unit.exits) {
@@ -381,17 +438,15 @@ impl Cache {
     /// Gives up what was made from a range of the program's memory. Whether there was any.
     pub fn invalidate(&mut self, start: u64, end: u64) -> bool {
         let mut any = false;
-        self.calls.retain(|&back, call| {
-            let stays = end <= call.pc || back < start;
-            if !stays {
-                self.returns.remove(back);
-                translate::close_landing(call.landing);
-            }
-            stays
-        });
-        for unit in &mut self.units {
-            let pieces = &self.pieces[unit.pieces.0 as usize..][..unit.pieces.1 as usize];
-            if !unit.is_valid || !pieces.iter().any(|p| p.start < end && start < p.end) {
+        let backs = self.calls.range(start..end.saturating_add(LONGEST as u64));
+        let backs: Vec<u64> = backs.filter(|(_, call)| call.pc < end).map(|(&back, _)| back).collect();
+        for call in backs.into_iter().filter_map(|back| self.calls.remove(&back)) {
+            self.returns.remove(call.back);
+            translate::close_landing(call.landing);
+        }
+        for number in self.whereabouts.take(start, end) {
+            let unit = &mut self.units[number as usize];
+            if !unit.is_valid {
                 continue;
             }
             any = true;
@@ -406,20 +461,84 @@ impl Cache {
                 let exit = self.exits[exit as usize];
                 patch(exit.field, exit.stub);
             }
+            // What comes there may be other code, which is counted apart.
+            for exit in self.sites.forget(unit.pc) {
+                let exit = self.exits[exit as usize];
+                patch(exit.field, exit.unknown());
+            }
         }
         any
     }
 
+    /// Lets the program write to a range of its memory again. Whether it could not, because of code there.
+    pub fn open(&mut self, start: u64, len: u64) -> bool {
+        let pages = self.guard.within(start, len);
+        for &page in &pages {
+            self.open_page(page);
+        }
+        !pages.is_empty()
+    }
+
+    /// The same for one page that is protected. Says where the code is that was made from it.
+    pub fn open_page(&mut self, at: u64) -> u64 {
+        let code = self.guard.open(at);
+        self.invalidate(code, code + PAGE);
+        code
+    }
+
+    /// The program has said itself what can be done with a range, or what is there.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        for code in self.guard.forget(start, end) {
+            self.invalidate(code, code + PAGE);
+        }
+        self.invalidate(start, end);
+    }
+
+    /// There may be a new way to write to memory that several mappings share.
+    pub fn give_up_shared(&mut self) {
+        for code in self.guard.take_shared() {
+            self.invalidate(code, code + PAGE);
+        }
+    }
+
     /// What place of the program a place in the cache is. Seldom asked, so that it is found out by translating once
     /// more; `None` if the code is not the same any more, or the place is not in a unit.
-    pub fn place(&mut self, at: u64, maps: &Maps) -> Option<(u32, Mark)> {
-        let number = self.units.iter().position(|unit| unit.holds(at))?;
+    pub fn place(&mut self, at: u64, maps: &Maps) -> Option<(UnitId, Mark)> {
+        if let Some(old) = self.old.iter_mut().find(|old| old.contains(at)) {
+            return old.place(at, maps);
+        }
+        let number = self.whereabouts.at(at).filter(|&number| self.units[number as usize].holds(at))?;
+        let Entry { hot, record, .. } = self.units[number as usize];
+        let id = UnitId { generation: self.generation, unit: number, record };
+        let is_hot = |at: u64| at.wrapping_sub(hot.0) < u64::from(hot.1);
+        let same_part = |m: &&Mark| is_hot(m.at) == is_hot(at);
         let marks = self.marks(number, maps)?;
-        let unit = &self.units[number];
-        let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);
-        let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
         let mark = marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
-        Some((number as u32, *mark))
+        Some((id, *mark))
+    }
+
+    /// What places of the program there are in a unit; `None` if its code is not the same any more.
+    fn marks(&mut self, number: u32, maps: &Maps) -> Option<Cow<'_, [Mark]>> {
+        if let Some(marks) = self.marks.get(&number) {
+            return Some(Cow::Borrowed(marks));
+        }
+        let unit = &self.units[number as usize];
+        let request = Request {
+            source: maps,
+            pc: unit.pc,
+            legs: &unit.legs,
+            threshold: if unit.is_trace() { 0 } else { THRESHOLD },
+            hot: unit.hot.0,
+            cold: unit.cold.0,
+            first_exit: unit.first_exit,
+            counter: (unit.counter != abi::NO_COUNTER).then_some(unit.counter),
+            entrance: unit.entrance,
+            calls: &|_, _| unit.shared_call,
+            marks: true,
+        };
+        let again = translate::translate(&request, &mut self.effects);
+        let is_same = (again.hot.size(), again.cold.size()) == (unit.hot.1, unit.cold.1);
+        is_same.then_some(Cow::Owned(again.marks))
     }
 
     /// Where in the cache a call of the kernel comes back to that the program makes at `pc`.
@@ -427,7 +546,7 @@ impl Cache {
         const SYSCALL: [u8; 2] = [0x0f, 0x05];
         let next = pc + SYSCALL.len() as u64;
         let unit = self.find_or_translate(pc, Entrance::Jump, maps, log)?;
-        let marks = self.marks(unit as usize, maps)?;
+        let marks = self.marks(unit, maps)?;
         // SAFETY: a mark behind the first instruction of a unit lies in the cache, and so do the bytes before it.
         let is_behind = |m: &&Mark| m.pc == next && unsafe { *((m.at - 2) as *const [u8; 2]) } == SYSCALL;
         marks.iter().find(is_behind).map(|m| m.at)
@@ -448,53 +567,36 @@ impl Cache {
 
     /// Whether a place in the cache is that.
     pub fn is_waiting(&self, at: u64) -> bool {
-        at != 0 && at == self.waiting
+        at != 0 && (at == self.waiting || self.old.iter().any(|old| at == old.waiting))
     }
 
-    /// Gives all memory for code back: nothing is executed there any more.
-    pub fn unmap(&mut self) {
-        self.regions.unmap();
-        self.sites.unmap();
-    }
-
-    /// What places of the program there are in a unit; `None` if its code is not the same any more.
-    fn marks(&mut self, number: usize, maps: &Maps) -> Option<Vec<Mark>> {
-        let unit = &self.units[number];
-        let request = Request {
-            source: maps,
-            pc: unit.pc,
-            legs: &unit.legs,
-            threshold: if unit.is_trace() { 0 } else { THRESHOLD },
-            hot: unit.hot.0,
-            cold: unit.cold.0,
-            first_exit: unit.first_exit,
-            counter: (unit.counter != abi::NO_COUNTER).then_some(unit.counter),
-            entrance: unit.entrance,
-            calls: &|_, _| unit.shared_call,
-            marks: true,
-        };
-        let again = translate::translate(&request, &mut self.effects);
-        if (again.hot.size(), again.cold.size()) != (unit.hot.1, unit.cold.1) {
-            return None;
+    /// The unit that an address in the cache belongs to.
+    pub fn unit_at(&self, at: u64) -> Option<UnitId> {
+        if let Some(old) = self.old.iter().find(|old| old.contains(at)) {
+            return old.unit_at(at);
         }
-        Some(again.marks)
+        let number = self.whereabouts.at(at).filter(|&number| self.units[number as usize].holds(at))?;
+        let record = self.units[number as usize].record;
+        Some(UnitId { generation: self.generation, unit: number, record })
     }
 
     /// Whether a unit was made from a range of the program's memory.
-    pub fn is_from(&self, unit: u32, start: u64, end: u64) -> bool {
-        let unit = &self.units[unit as usize];
-        let pieces = &self.pieces[unit.pieces.0 as usize..][..unit.pieces.1 as usize];
+    pub fn is_from(&self, unit: UnitId, start: u64, end: u64) -> bool {
+        let cache = self.old.iter().find(|old| old.generation == unit.generation).unwrap_or(self);
+        let unit = &cache.units[unit.unit as usize];
+        let pieces = &cache.pieces[unit.pieces.0 as usize..][..unit.pieces.1 as usize];
         pieces.iter().any(|p| p.start < end && start < p.end)
     }
 
     /// Whether a unit is what it was translated from.
-    pub fn is_valid(&self, unit: u32) -> bool {
-        self.units.get(unit as usize).is_some_and(|unit| unit.is_valid)
+    pub fn is_valid(&self, unit: UnitId) -> bool {
+        unit.generation == self.generation
+            && self.units.get(unit.unit as usize).is_some_and(|unit| unit.is_valid)
     }
 
     /// Whether an address is in translated code.
     pub fn contains(&self, at: u64) -> bool {
-        self.regions.contains(at)
+        self.regions.contains(at) || self.old.iter().any(|old| old.regions.contains(at))
     }
 }
 
@@ -526,20 +628,4 @@ pub fn overwrite(field: u64, value: u32) {
         core::arch::asm!("mov dword ptr [{field}], {value:e}", field = in(reg) field, value = in(reg) value,
             options(nostack, preserves_flags));
     }
-}
-
-fn write_down(log: &mut Log, maps: &Maps, counter: Option<u32>, unit: &Unit) {
-    let head = abi::Unit {
-        entries: counter.unwrap_or(abi::NO_COUNTER),
-        pieces: unit.pieces.len() as u32,
-        exits: unit.exits.len() as u32,
-        unused: 0,
-    };
-    let piece = |&Piece { start, end }: &Piece| {
-        let mapping = maps.find(start).map_or(0, |mapping| mapping.number);
-        abi::Piece { start, end, mapping, unused: 0 }
-    };
-    let pieces: Vec<abi::Piece> = unit.pieces.iter().map(piece).collect();
-    let exits: Vec<abi::Exit> = unit.exits.iter().map(Exit::record).collect();
-    log.write(abi::UNIT, &[log::bytes(&head), log::all_bytes(&pieces), log::all_bytes(&exits)]);
 }

@@ -1,10 +1,10 @@
 //! What to do when code in the cache does not know the way.
 
-use crate::kernel_calls;
 use crate::process::{PROCESS, Process};
 use crate::restrict;
 use crate::thread::{RETURNS, Thread, offset};
-use crate::translate::HOT;
+use crate::translate::{Exit, HOT, Source as _};
+use crate::{kernel_calls, kernel_calls_32, kernel_writes};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_abi::engine as abi;
 use relive_abi::kernel;
@@ -46,12 +46,38 @@ fn find(thread: &mut Thread) -> u64 {
     let statistics = process.log.statistics();
     statistics.entries += 1;
     (statistics.links, statistics.invalid) = (links, invalid);
+    let from = thread.generation;
+    process.make_room();
+    let is_old = from != process.cache.generation;
+    if thread.exit != RETURN_EXIT
+        && let exit @ Exit { kind: HOT, .. } = process.cache.exit_of(from, thread.exit)
+    {
+        if !is_old {
+            let counters = thread.this + u64::from(offset::counter(0));
+            // SAFETY: the thread's own counters; the number is that of one that was given out.
+            let counts = |number: u32| unsafe { *(counters as *const u64).add(number as usize) };
+            let Process { cache, maps, log, .. } = process;
+            cache.heat(exit.from, &counts, maps, log);
+        }
+        // Goes on where it was.
+        return exit.stub;
+    }
+    thread.pass(&process.cache);
+    process.has_passed |= is_old;
     if thread.exit == RETURN_EXIT {
         return process.returned(thread);
     }
     let number = thread.exit;
-    let exit = process.cache.exit(number);
+    let exit = process.cache.exit_of(from, number);
     match exit.kind {
+        abi::INDIRECT_CALL | abi::INDIRECT_JUMP if is_old => {
+            let at = process.go_on(thread, thread.target, None);
+            let Process { cache, maps, log, .. } = process;
+            if let Some(counter) = cache.target_of((from, number), thread.target, maps, log) {
+                thread.count(counter);
+            }
+            at
+        }
         abi::INDIRECT_CALL | abi::INDIRECT_JUMP => {
             let to = thread.target;
             let Process { cache, maps, log, .. } = process;
@@ -60,35 +86,46 @@ fn find(thread: &mut Thread) -> u64 {
                 None => outside(to),
             }
         }
-        // A signal first, then the call again.
-        abi::KERNEL if thread.masked != 0 => process.go_on(exit.from, None),
-        abi::KERNEL => {
+        abi::KERNEL | abi::REFUSED => {
             process.log.statistics().kernel_calls += 1;
             thread.context.pc = exit.to;
+            let is_32 = process.maps.bytes(exit.from).starts_with(&kernel_calls_32::CALL);
             drop(guard);
-            if restrict::is_asked(thread) && restrict::ask_to_go().is_ok() {
+            let asks = exit.kind == abi::KERNEL && !is_32 && !thread.is_masked();
+            if asks && restrict::is_asked(thread) && restrict::ask_to_go().is_ok() {
                 thread.context.pc = exit.from;
                 return PROCESS.take().as_mut().expect("as before").cache.wait_at(exit.from);
             }
-            kernel_calls::handle(thread);
+            let is_done = match exit.kind {
+                abi::REFUSED => kernel_writes::again(thread),
+                _ if thread.is_masked() => false,
+                _ if is_32 => match kernel_calls_32::handle(thread) {
+                    Some(is_done) => is_done,
+                    // In the cache of today, it is asked again.
+                    None if is_old => false,
+                    None => return exit.stub,
+                },
+                _ => kernel_calls::handle(thread),
+            };
             let mut guard = PROCESS.take();
-            guard.as_mut().expect("as before").go_on(thread.context.pc, None)
+            let process = guard.as_mut().expect("as before");
+            if is_done {
+                return process.go_on(thread, thread.context.pc, None);
+            }
+            // A signal first, then the call again: here it was not made.
+            if let Some(unit) = process.cache.unit_at(exit.stub) {
+                thread.interrupted.leave_at(unit, &exit, &mut process.log);
+            }
+            process.go_on(thread, exit.from, None)
         }
-        HOT => {
-            let counters = thread.this + u64::from(offset::counter(0));
-            // SAFETY: the thread's own counters; the number is that of one that was given out.
-            let counts = |number: u32| unsafe { *(counters as *const u64).add(number as usize) };
-            let Process { cache, maps, log, .. } = process;
-            cache.heat(exit.from, &counts, maps, log);
-            exit.stub
-        }
-        _ => process.go_on(exit.to, Some(number)),
+        _ => process.go_on(thread, exit.to, Some(number).filter(|_| !is_old)),
     }
 }
 
 impl Process {
-    /// Where in the cache a place of the program is, by an exit if there is one.
-    pub fn go_on(&mut self, pc: u64, by: Option<u32>) -> u64 {
+    /// Where in the cache a thread goes on at a place of the program, by an exit if there is one.
+    pub fn go_on(&mut self, thread: &mut Thread, pc: u64, by: Option<u32>) -> u64 {
+        thread.pass(&self.cache);
         let Self { cache, maps, log, .. } = self;
         cache.enter(pc, by, maps, log).unwrap_or_else(|| outside(pc))
     }

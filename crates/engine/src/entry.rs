@@ -5,6 +5,7 @@ use crate::thread::{Context, Thread};
 use core::arch::naked_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
+use relive_abi::kernel::Errno;
 
 macro_rules! thread {
     ($field:ident) => {
@@ -180,9 +181,75 @@ pub unsafe extern "C" fn raise() {
     naked_asm!("int3", "ud2")
 }
 
+/// Asks the kernel on behalf of the program, unless a signal has been put aside: that comes first, and the call has to be
+/// made again ([`AGAIN`]). The same if a signal comes so early that the call has not begun, or has to begin again.
+pub fn call(number: u64, arguments: &[usize; 6]) -> Result<usize, Errno> {
+    // SAFETY: the program's own business.
+    let result = unsafe { call_unless_signal(number, arguments) };
+    if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
+}
+
+/// The call was not made: a signal is first. A number that programs never see.
+pub const AGAIN: Errno = Errno(512);
+
+#[unsafe(naked)]
+unsafe extern "C" fn call_unless_signal(number: u64, arguments: &[usize; 6]) -> isize {
+    naked_asm!(
+        "mov rax, rdi",
+        "mov rcx, rsi",
+        "mov rdi, [rcx]",
+        "mov rsi, [rcx + 8]",
+        "mov rdx, [rcx + 16]",
+        "mov r10, [rcx + 24]",
+        "mov r8, [rcx + 32]",
+        "mov r9, [rcx + 40]",
+        ".globl relive_call",
+        "relive_call:",
+        "cmp dword ptr gs:[{masked}], 0",
+        "jne relive_not_called",
+        "syscall",
+        ".globl relive_called",
+        "relive_called:",
+        "ret",
+        ".globl relive_not_called",
+        "relive_not_called:",
+        "mov rax, -{again}",
+        "ret",
+        masked = const thread!(masked),
+        again = const AGAIN.0,
+    )
+}
+
+/// Where a thread is in a call for the program, if it is in one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// The kernel has not done anything yet.
+    Before,
+    /// The kernel has just answered.
+    After,
+}
+
+/// Whether an address is in [`call`], where a signal makes a difference.
+pub fn in_call(at: u64) -> Option<Call> {
+    let (start, end) = (&raw const relive_call as u64, &raw const relive_called as u64);
+    match at {
+        at if (start..end).contains(&at) => Some(Call::Before),
+        at if at == end => Some(Call::After),
+        _ => None,
+    }
+}
+
+/// Where [`call`] goes on if the call is not to be made.
+pub fn not_called() -> u64 {
+    &raw const relive_not_called as u64
+}
+
 unsafe extern "C" {
     static relive_past_the_check: u8;
     static relive_left: u8;
+    static relive_call: u8;
+    static relive_called: u8;
+    static relive_not_called: u8;
     static relive_looked_up: u8;
 }
 

@@ -1,29 +1,53 @@
 //! The process becomes another program, and the engine follows it there: whoever runs it puts the engine into the
 //! new program before its first instruction.
 
+use crate::entry::{self, AGAIN};
 use crate::kernel_calls::{arguments, number};
 use crate::process::PROCESS;
+use crate::signals::ALL_BUT_NEEDED;
 use crate::thread::Thread;
 use crate::thread::register::RAX;
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_abi::engine::{
-    Arena, DID_NOT_EXECUTE, FOLLOWED, FREE, MAILBOXES, Mailbox, NOT_FOLLOWED, TAKEN, WILL_EXECUTE,
+    ALONE, Arena, DID_NOT_EXECUTE, FOLLOWED, FREE, MAILBOXES, Mailbox, NOT_FOLLOWED, TAKEN, WILL_EXECUTE,
 };
 use relive_abi::kernel::{self, Errno};
 
-/// Executes another program; comes back if that fails.
+/// Executes another program; comes back if that fails, or if a signal is first.
 pub fn execute(thread: &mut Thread) -> Result<usize, Errno> {
+    // From here on, signals are for the new program.
+    let mask = kernel::block_signals();
+    let result = if thread.is_masked() { Err(AGAIN) } else { with_all_blocked(thread, mask) };
+    kernel::block_signals();
+    kernel::restore_signals(if thread.is_masked() { ALL_BUT_NEEDED } else { mask });
+    result
+}
+
+fn with_all_blocked(thread: &Thread, mask: u64) -> Result<usize, Errno> {
     let call = arguments(thread);
     let nr = thread.context.registers[RAX];
     // A shell looks for a program by trying: no need to ask for each of its guesses.
     let exists = nr == number::EXECVEAT || is_executable(call[0]);
-    let arena = PROCESS.take().as_ref().map(|p| p.arena);
-    let mailbox = match arena {
-        Some(arena) if exists => ask(arena, Request(WILL_EXECUTE)),
+    let known = PROCESS
+        .take()
+        .as_ref()
+        .map(|p| (p.arena, if p.is_own() && p.log.head().is_some() { p.log.offset() } else { 0 }));
+    let arena = known.map(|(arena, _)| arena);
+    let mask = mask | thread.hidden;
+    let mailbox = match known {
+        Some((arena, log)) if exists && arena.options & ALONE == 0 => {
+            ask(arena, &Request { what: WILL_EXECUTE, log, mask })
+        }
         _ => None,
     };
-    // SAFETY: replaces this program, or does nothing.
-    let result = unsafe { kernel::call6(nr as usize, call) };
+    let result = if mailbox.is_some() {
+        // Whoever follows gives the new program its mask.
+        // SAFETY: replaces this program, or does nothing.
+        unsafe { kernel::call6(nr as usize, call) }
+    } else {
+        kernel::restore_signals(mask);
+        entry::call(nr, &call)
+    };
     if let (Some(arena), Some(mailbox)) = (arena, mailbox) {
         mailbox.state.store(DID_NOT_EXECUTE, Ordering::Release);
         ring(arena);
@@ -40,10 +64,17 @@ fn is_executable(path: usize) -> bool {
 }
 
 /// What is asked of whoever runs the process.
-pub struct Request(pub u32);
+pub struct Request {
+    /// The state of a mailbox with such a request.
+    pub what: u32,
+    /// See [`Mailbox::log`].
+    pub log: u64,
+    /// See [`Mailbox::mask`].
+    pub mask: u64,
+}
 
 /// Asks for something. `None` if it will not be done; otherwise the mailbox is still in use.
-pub fn ask(arena: &'static Arena, Request(what): Request) -> Option<&'static Mailbox> {
+pub fn ask(arena: &'static Arena, request: &Request) -> Option<&'static Mailbox> {
     if is_closed(arena) {
         return None;
     }
@@ -58,9 +89,11 @@ pub fn ask(arena: &'static Arena, Request(what): Request) -> Option<&'static Mai
         core::hint::spin_loop();
     };
     mailbox.tid.store(kernel::gettid(), Ordering::Relaxed);
-    mailbox.state.store(what, Ordering::Release);
+    mailbox.log.store(request.log, Ordering::Relaxed);
+    mailbox.mask.store(request.mask, Ordering::Relaxed);
+    mailbox.state.store(request.what, Ordering::Release);
     ring(arena);
-    while wait_while(&mailbox.state, what).is_err() {
+    while wait_while(&mailbox.state, request.what).is_err() {
         if is_closed(arena) {
             return None;
         }

@@ -19,6 +19,8 @@ pub struct SignalStack {
 pub const ON_STACK: u32 = 1;
 /// There is none.
 pub const DISABLED: u32 = 2;
+/// There is none while a handler runs on it.
+pub const ONE_AT_A_TIME: u32 = 1 << 31;
 
 impl SignalStack {
     /// None.
@@ -31,7 +33,12 @@ impl SignalStack {
 
     /// Whether a stack pointer is on it.
     pub const fn holds(&self, pointer: u64) -> bool {
-        self.flags & DISABLED == 0 && pointer > self.start && pointer - self.start <= self.len
+        self.flags & (DISABLED | ONE_AT_A_TIME) == 0 && self.reaches(pointer)
+    }
+
+    /// The same, whatever is at work on it.
+    pub const fn reaches(&self, pointer: u64) -> bool {
+        pointer > self.start && pointer - self.start <= self.len
     }
 }
 
@@ -109,6 +116,12 @@ const _: () = assert!(size_of::<SignalInfo>() == 128);
 impl SignalInfo {
     /// Nothing.
     pub const NONE: Self = Self::new(0);
+
+    /// Whether the thread's own instruction caused it. (The kernel says so in other ways for other signals.)
+    pub const fn is_fault(&self) -> bool {
+        const ILL_TRAP_BUS_FPE_SEGV: u64 = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 11;
+        self.code > 0 && self.number > 0 && ILL_TRAP_BUS_FPE_SEGV & 1 << self.number != 0
+    }
 
     /// A number and nothing else.
     pub const fn new(number: i32) -> Self {

@@ -1,9 +1,9 @@
 //! What signals have interrupted: a handler that returns goes on exactly there, and one that does not leaves a unit
 //! behind of which only a part was executed.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, UnitId};
 use crate::log::{self, Log};
-use crate::translate::{Mark, Progress};
+use crate::translate::{Exit, Mark, Progress, Spilled};
 use relive_abi::engine as abi;
 
 /// Handlers that can be at work in a thread at the same time, with the way back remembered. More only means that the
@@ -30,8 +30,7 @@ struct Place {
     pc: u64,
     /// The program's stack pointer.
     stack: u64,
-    unit: u32,
-    fill: u32,
+    unit: UnitId,
     /// Where in the log it says so; 0 if nothing has to.
     record: u64,
 }
@@ -39,27 +38,39 @@ struct Place {
 impl Interrupted {
     /// Remembers a place, `mark` being what the cache says of it. If it is not come back to, the unit has been executed
     /// up to `cut`.
-    pub fn push(&mut self, at: u64, stack: u64, (unit, mark): (u32, &Mark), cut: u64, log: &mut Log) {
+    pub fn push(&mut self, at: u64, stack: u64, (unit, mark): (UnitId, &Mark), cut: u64, log: &mut Log) {
         let record = if mark.progress == Progress::Done { 0 } else { self.write(unit, mark, cut, log) };
         if self.len as usize == MOST {
             // The oldest handler will hardly come back.
             self.all.copy_within(1.., 0);
             self.len -= 1;
         }
-        self.all[self.len as usize] = Place { at, pc: mark.pc, stack, unit, fill: 0, record };
+        self.all[self.len as usize] = Place { at, pc: mark.pc, stack, unit, record };
         self.len += 1;
     }
 
     /// Notes that a unit is left for good.
-    pub fn leave(&mut self, (unit, mark): (u32, &Mark), cut: u64, log: &mut Log) {
+    pub fn leave(&mut self, (unit, mark): (UnitId, &Mark), cut: u64, log: &mut Log) {
         if mark.progress != Progress::Done {
             self.write(unit, mark, cut, log);
         }
     }
 
-    fn write(&mut self, unit: u32, mark: &Mark, pc: u64, log: &mut Log) -> u64 {
+    /// The same, before the instruction of an exit.
+    pub fn leave_at(&mut self, unit: UnitId, exit: &Exit, log: &mut Log) {
+        let mark = Mark {
+            at: 0,
+            pc: exit.from,
+            spilled: Spilled::default(),
+            piece: exit.piece,
+            progress: Progress::Counted,
+        };
+        self.write(unit, &mark, exit.from, log);
+    }
+
+    fn write(&mut self, unit: UnitId, mark: &Mark, pc: u64, log: &mut Log) -> u64 {
         let counted = u32::from(mark.progress == Progress::Counted);
-        let record = abi::Interruption { holds: 1, unit, piece: mark.piece, counted, pc };
+        let record = abi::Interruption { holds: 1, unit: unit.record, piece: mark.piece, counted, pc };
         if let Some(last) = self.free_len.checked_sub(1) {
             self.free_len = last;
             let at = self.free[last as usize];

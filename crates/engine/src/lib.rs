@@ -6,9 +6,10 @@
 //!
 //! * [`boot`]: how it begins; [`visit`]: how it takes over a program that runs, and leaves it
 //! * [`entry`], [`dispatch`]: between the cache and the engine
-//! * [`translate`], [`cache`], [`sites`], [`region`]: code
-//! * [`kernel_calls`], [`threads`], [`execute`]: what the program asks of the kernel
-//! * [`maps`], [`log`]: what lies where, for the engine and for whoever reads the counters
+//! * [`translate`], [`cache`], [`sites`], [`region`], [`renewal`]: code
+//! * [`kernel_calls`], [`threads`], [`execute`], [`masks`]: what the program asks of the kernel
+//! * [`signals`], [`interrupted`]: what the kernel tells the program
+//! * [`maps`], [`log`], [`written`], [`room`], [`limits`]: what lies where, for the engine and for whoever reads the counters
 
 #![cfg_attr(not(test), no_std)]
 #![allow(unsafe_code)]
@@ -26,17 +27,24 @@ pub mod guard;
 pub mod heap;
 pub mod interrupted;
 pub mod kernel_calls;
+pub mod kernel_calls_32;
+pub mod kernel_writes;
+pub mod limits;
 pub mod lock;
 pub mod log;
 pub mod maps;
+pub mod masks;
 pub mod message;
 pub mod process;
 pub mod processor;
+pub mod program_memory;
 pub mod region;
+pub mod renewal;
 pub mod restrict;
 pub mod returns;
 pub mod room;
 pub mod rseq;
+pub mod segments;
 pub mod signals;
 pub mod sites;
 pub mod thread;
@@ -44,4 +52,6 @@ pub mod threads;
 pub mod traces;
 pub mod translate;
 pub mod visit;
+pub mod whereabouts;
+pub mod written;
 pub mod zone;

@@ -1,6 +1,6 @@
 //! What the engine writes down for whoever reads the counters: what code lies where, and what each counter counts.
 
-use crate::room;
+use crate::{limits, room};
 use core::sync::atomic::Ordering;
 use relive_abi::engine::{self as abi, Arena, LogHead, Record, Statistics};
 use relive_abi::page_up;
@@ -47,13 +47,13 @@ impl Log {
 
     /// A new one for this process.
     pub fn new(arena: &Arena, process: u32, pid: u32) -> Option<Self> {
-        let offset = arena.take(abi::LOG, process, pid, room::log())?;
+        let offset = room::take(arena, abi::LOG, process, pid, limits::log())?;
         // SAFETY: nothing is mapped over.
-        let at = unsafe { room::share(arena, offset, room::log(), None) }.ok()?;
+        let at = unsafe { limits::share(arena, offset, limits::log(), None) }.ok()?;
         // SAFETY: a part of the arena that is this process's alone.
         let head = unsafe { &mut *(at as *mut LogHead) };
         (head.engine, head.engine_end) = crate::entry::own();
-        Some(Self { at, offset, most: room::log(), unread: Statistics::default() })
+        Some(Self { at, offset, most: limits::log(), unread: Statistics::default() })
     }
 
     /// Where it lies in the arena.
@@ -71,7 +71,7 @@ impl Log {
     pub fn give_back(self) {
         if self.at != 0 {
             // SAFETY: nobody can write to it any more.
-            unsafe { room::give_back(self.offset, self.at, self.most) };
+            unsafe { limits::give_back(self.offset, self.at, self.most) };
         }
     }
 
@@ -79,6 +79,12 @@ impl Log {
     pub fn written(&self) -> u64 {
         // SAFETY: the log begins with its length.
         if self.at == 0 { 0 } else { unsafe { *(self.at as *const u64) } }
+    }
+
+    /// What others look at.
+    pub fn head(&self) -> Option<&LogHead> {
+        // SAFETY: the log has a head, which lives as long as the process.
+        (self.at != 0).then(|| unsafe { &*(self.at as *const LogHead) })
     }
 
     /// What happened in the process.

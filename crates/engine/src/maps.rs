@@ -6,7 +6,7 @@ use crate::translate::{LONGEST, Source};
 use alloc::vec::Vec;
 use relive_abi::PAGE;
 use relive_abi::engine::{self as abi};
-use relive_abi::kernel;
+use relive_abi::{hash, kernel};
 
 /// Executable memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,13 +21,53 @@ pub struct Mapping {
     what: What,
     /// Whether the program can write to it.
     pub is_writable: bool,
+    /// Whether others see what is written to it, and the other way round.
+    pub is_shared: bool,
 }
 
+impl Mapping {
+    /// Whether there may be other code tomorrow at the same place.
+    pub fn can_change(&self) -> bool {
+        self.is_writable || self.is_shared || self.what.inode == 0
+    }
+
+    /// What else in this process is the same memory as one page of it, and can be written to.
+    pub fn views(&self, page: u64) -> Vec<u64> {
+        let place = page.wrapping_add(self.what.shift);
+        let mut found = Vec::new();
+        for line in read_all().split(|&b| b == b'\n') {
+            let Some((mapping, rights, _)) = parse(line) else { continue };
+            let there = place.wrapping_sub(mapping.what.shift);
+            let is_same =
+                mapping.what.inode == self.what.inode && (mapping.start..mapping.end).contains(&there);
+            if is_same && rights.starts_with(b"rw") && mapping.is_shared {
+                found.push(there);
+            }
+        }
+        found
+    }
+}
+
+/// What a mapping is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct What {
     /// What to add to an address for a place in the file.
     shift: u64,
+    /// Which file, as far as numbers tell; 0 if it is none.
+    file: u64,
     inode: u64,
+}
+
+impl Mapping {
+    /// Whether its code can be read in a file later.
+    pub fn is_file(&self) -> bool {
+        self.what.file != 0
+    }
+
+    /// Stands for the file and the place in it; the same for all code that is in no file.
+    pub fn identity(&self) -> u64 {
+        if self.is_file() { self.what.file ^ self.what.shift } else { 0 }
+    }
 }
 
 /// All of it, in the order of addresses.
@@ -51,15 +91,21 @@ impl Maps {
         self.own.push((start, end));
     }
 
+    /// Memory that was the engine's and is given back.
+    pub fn show(&mut self, start: u64) {
+        self.own.retain(|own| own.0 != start);
+    }
+
     /// What a place belongs to, as far as known.
     pub fn find(&self, pc: u64) -> Option<&Mapping> {
         let after = self.known.partition_point(|m| m.start <= pc);
         self.known[..after].last().filter(|m| pc < m.end)
     }
 
-    /// The same, and looks again if it is not known.
+    /// The same, and looks again if it is not known, or what an instruction at its end may need of the next.
     pub fn find_now(&mut self, pc: u64, log: &mut Log, guard: &Guard) -> Option<Mapping> {
-        if self.find(pc).is_none() {
+        let is_complete = |m: &Mapping| m.end - pc >= LONGEST as u64 || self.find(m.end).is_some();
+        if !self.find(pc).is_some_and(is_complete) {
             self.read(log, guard);
         }
         self.find(pc).copied()
@@ -79,17 +125,14 @@ impl Maps {
 
     /// Reads what the kernel says.
     pub fn read(&mut self, log: &mut Log, guard: &Guard) {
-        // Not `self`: that is nobody if the first thread has ended.
-        let Ok(fd) = kernel::open(c"/proc/thread-self/maps", kernel::O_RDONLY, 0) else { return };
-        let mut text = Vec::with_capacity(16 << 10);
-        let mut buffer = alloc::vec![0; 8 << 10];
-        while let Ok(n @ 1..) = kernel::read(fd, &mut buffer) {
-            text.extend_from_slice(&buffer[..n]);
-        }
-        kernel::close(fd);
+        let text = read_all();
         let old = core::mem::take(&mut self.known);
         for line in text.split(|&b| b == b'\n') {
-            let Some((mut mapping, path)) = parse(line) else { continue };
+            let Some((mut mapping, rights, path)) = parse(line) else { continue };
+            // Kernel memory in every process: calls there are system calls.
+            if rights[2] != b'x' || path == b"[vsyscall]" {
+                continue;
+            }
             mapping.is_writable |= guard.holds(mapping.start);
             if self.own.iter().any(|&(start, end)| mapping.start < end && start < mapping.end) {
                 continue;
@@ -110,6 +153,18 @@ impl Maps {
     }
 }
 
+fn read_all() -> Vec<u8> {
+    let mut text = Vec::with_capacity(16 << 10);
+    // Not `self`: that is nobody if the first thread has ended.
+    let Ok(fd) = kernel::open(c"/proc/thread-self/maps", kernel::O_RDONLY, 0) else { return text };
+    let mut buffer = alloc::vec![0; 8 << 10];
+    while let Ok(n @ 1..) = kernel::read(fd, &mut buffer) {
+        text.extend_from_slice(&buffer[..n]);
+    }
+    kernel::close(fd);
+    text
+}
+
 fn write_down(log: &mut Log, number: u32, mapping: &Mapping, path: &[u8]) {
     let record = abi::Mapping {
         number,
@@ -122,24 +177,22 @@ fn write_down(log: &mut Log, number: u32, mapping: &Mapping, path: &[u8]) {
     log.write(abi::MAPPING, &[log::bytes(&record), path]);
 }
 
-/// One line, if it is about executable memory: `start-end rwxp offset device inode path`.
-fn parse(line: &[u8]) -> Option<(Mapping, &[u8])> {
+/// One line: `start-end rwxp offset device inode path`. Also what is allowed, and the path.
+fn parse(line: &[u8]) -> Option<(Mapping, &[u8], &[u8])> {
     let (start, rest) = hex(line)?;
     let (end, rest) = hex(rest.strip_prefix(b"-")?)?;
     let rest = rest.strip_prefix(b" ")?;
     let (rights, rest) = rest.split_at_checked(4)?;
-    if rights[2] != b'x' {
-        return None;
-    }
     let (offset, rest) = hex(rest.strip_prefix(b" ")?)?;
     let mut fields = rest.splitn(4, |&b| b == b' ');
-    let (_, _device, inode, path) = (fields.next()?, fields.next()?, fields.next()?, fields.next());
-    let inode = inode.iter().fold(0u64, |n, &b| n * 10 + u64::from(b.wrapping_sub(b'0')));
+    let (_, device, digits, path) = (fields.next()?, fields.next()?, fields.next()?, fields.next());
+    let inode = digits.iter().fold(0u64, |n, &b| n * 10 + u64::from(b.wrapping_sub(b'0')));
     let path = path.unwrap_or_default().trim_ascii();
-    let what = What { shift: offset.wrapping_sub(start), inode };
-    let mapping = Mapping { start, end, number: 0, what, is_writable: rights[1] == b'w' };
-    // Kernel memory in every process: calls there are system calls.
-    (path != b"[vsyscall]").then_some((mapping, path))
+    let is_file = abi::is_file(path, inode);
+    let file = if is_file { hash::fnv1a(hash::of(device), digits) | 1 } else { 0 };
+    let what = What { shift: offset.wrapping_sub(start), file, inode };
+    let (is_writable, is_shared) = (rights[1] == b'w', rights[3] == b's');
+    Some((Mapping { start, end, number: 0, what, is_writable, is_shared }, rights, path))
 }
 
 fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
@@ -170,14 +223,16 @@ mod tests {
 
     #[test]
     fn lines_of_the_kernel() {
-        let (m, path) =
+        let (m, _, path) =
             parse(b"7f0000001000-7f0000003000 r-xp 00002000 08:01 1234    /usr/lib/with space.so").unwrap();
         assert_eq!((m.start, m.end, m.is_writable), (0x7f00_0000_1000, 0x7f00_0000_3000, false));
-        assert_eq!(m.what.inode, 1234);
+        assert!(m.what.inode == 1234 && m.is_file());
         assert_eq!(path, b"/usr/lib/with space.so");
-        let (m, path) = parse(b"1000-2000 rwxp 00000000 00:00 0").unwrap();
-        assert!(m.is_writable && path.is_empty() && m.what.inode == 0);
-        assert!(parse(b"1000-2000 rw-p 00000000 00:00 0 [heap]").is_none());
+        let (m, _, path) = parse(b"1000-2000 rwxp 00000000 00:00 0").unwrap();
+        assert!(m.is_writable && path.is_empty() && m.what.inode == 0 && !m.is_file());
+        let (m, _, _) = parse(b"1000-2000 r-xp 00000000 00:01 12 /memfd:jit (deleted)").unwrap();
+        assert!(!m.is_file());
+        assert_eq!(parse(b"1000-2000 rw-s 00000000 00:00 0 [heap]").unwrap().1, b"rw-s");
         assert!(parse(b"").is_none());
     }
 }

@@ -1,18 +1,40 @@
 //! What the processor can do.
 
+use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// 0 if nobody has asked yet, 1 for no, 2 for yes.
-static ROTATES: AtomicU32 = AtomicU32::new(0);
+/// 0 if nobody has asked yet, otherwise 1 and the abilities.
+static KNOWN: AtomicU32 = AtomicU32::new(0);
+
+const ROTATES: u32 = 2;
+const TRANSACTIONS: u32 = 4;
+const WIDE_FAR_JUMPS: u32 = 8;
+
+fn can(what: u32) -> bool {
+    let mut known = KNOWN.load(Ordering::Relaxed);
+    if known == 0 {
+        let abilities = __cpuid_count(7, 0).ebx;
+        let is_intel = __cpuid(0).ecx == u32::from_le_bytes(*b"ntel");
+        known = 1
+            | if abilities & 1 << 8 != 0 { ROTATES } else { 0 }
+            | if abilities & 1 << 11 != 0 { TRANSACTIONS } else { 0 }
+            | if is_intel { WIDE_FAR_JUMPS } else { 0 };
+        KNOWN.store(known, Ordering::Relaxed);
+    }
+    known & what != 0
+}
 
 /// Whether it can rotate without changing flags (BMI2).
 pub fn can_rotate() -> bool {
-    match ROTATES.load(Ordering::Relaxed) {
-        0 => {
-            let yes = core::arch::x86_64::__cpuid_count(7, 0).ebx & 1 << 8 != 0;
-            ROTATES.store(1 + u32::from(yes), Ordering::Relaxed);
-            yes
-        }
-        known => known == 2,
-    }
+    can(ROTATES)
+}
+
+/// Whether it knows transactions (RTM).
+pub fn has_transactions() -> bool {
+    can(TRANSACTIONS)
+}
+
+/// Whether the address of a far jump can have 64 bits.
+pub fn has_wide_far_jumps() -> bool {
+    can(WIDE_FAR_JUMPS)
 }

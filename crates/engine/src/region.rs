@@ -2,19 +2,33 @@
 //! reach.
 
 use crate::boot::die;
-use crate::room;
-use crate::translate::emit::reaches;
+use crate::limits;
 use crate::zone;
 use alloc::vec::Vec;
 use relive_abi::kernel::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE};
 
 const PROT_ALL: u32 = 7;
-/// How much is reserved at once.
-const USUAL_LEN: u64 = 128 << 20;
-/// The share of it for what is rarely executed lies behind this.
-const USUAL_HOT: u64 = 80 << 20;
-/// Distances from the code at which to look for room.
-const STEP: u64 = 64 << 20;
+/// How much is reserved at once at most, and at least.
+const LONGEST: u64 = 128 << 20;
+const SHORTEST: u64 = 2 << 20;
+
+/// How much is reserved at once: a share of all there may be, so that some can wait until no thread is in it any more.
+fn len_for(most: u64) -> u64 {
+    (most / 4).next_power_of_two().clamp(SHORTEST, LONGEST)
+}
+
+/// The share of it for what is usually executed; the rest lies behind.
+fn hot_part(len: u64) -> u64 {
+    len / 8 * 5
+}
+
+/// Distances from the code at which to look for room. What code refers to may lie beyond it, and has to be in reach as
+/// well; only if there is no other room it may be farther.
+const NEAREST: u64 = 256 << 20;
+const FAR: u64 = 1200 << 20;
+const FARTHEST: u64 = 1800 << 20;
+/// Below is no room for anybody.
+const LOWEST: u64 = 64 << 20;
 
 /// Where code can go.
 pub struct Region {
@@ -39,13 +53,8 @@ impl Region {
         self.start
     }
 
-    /// What is rarely executed begins here.
-    fn cold_start(&self) -> u64 {
-        self.start + self.len / (USUAL_LEN >> 20) * (USUAL_HOT >> 20)
-    }
-
-    fn is_near(&self, pc: u64) -> bool {
-        reaches(self.start, pc) && reaches(self.end(), pc)
+    fn is_near(&self, pc: u64, far: u64) -> bool {
+        self.start.abs_diff(pc) <= far && self.end().abs_diff(pc) <= far
     }
 
     /// Asks for memory some time before it is needed, for many pages at once.
@@ -66,41 +75,62 @@ impl Region {
 
     /// Whether there is room for another unit.
     pub fn has_room(&self) -> bool {
-        self.hot + (64 << 10) < self.cold_start() && self.cold + (64 << 10) < self.end()
+        self.hot + (64 << 10) < self.start + hot_part(self.len) && self.cold + (64 << 10) < self.end()
     }
 }
 
 /// All of them.
-#[derive(Default)]
 pub struct Regions {
     all: Vec<Region>,
+    /// The length of a new one.
+    len: u64,
 }
 
 impl Regions {
+    /// None yet, for so many bytes of code at most.
+    pub fn new(most: u64) -> Self {
+        Self { all: Vec::new(), len: len_for(most) }
+    }
+
+    /// Parts of some that are full.
+    pub fn full(ranges: &[(u64, u64)]) -> Self {
+        let full = |&(start, end): &(u64, u64)| Region {
+            start,
+            len: end - start,
+            hot: end,
+            cold: end,
+            ready: (end, end),
+        };
+        Self { all: ranges.iter().map(full).collect(), len: 0 }
+    }
+
     /// One with room that is near an address; the second says whether it is new. Without room for code nothing can
     /// go on.
     pub fn near(&mut self, pc: u64) -> (&mut Region, bool) {
-        let found = self.all.iter().position(|r| r.is_near(pc) && r.has_room());
-        let is_new = found.is_none();
-        let index = match found {
-            Some(index) => index,
-            None => {
-                let region =
-                    reserve(pc).unwrap_or_else(|| die(b"relive: no room for code near the program\n"));
-                self.all.push(region);
-                self.all.len() - 1
-            }
-        };
+        let known = self.all.len();
+        let index = [FAR, FARTHEST].into_iter().find_map(|far| {
+            let found = self.all.iter().position(|r| r.is_near(pc, far) && r.has_room());
+            found.or_else(|| {
+                // The program may have limited itself since.
+                let len = self.len.min(LONGEST >> limits::smaller()).max(SHORTEST);
+                self.all.push(reserve(pc, len, far)?);
+                Some(self.all.len() - 1)
+            })
+        });
+        let index = index.unwrap_or_else(|| die(b"relive: no room for code near the program\n"));
+        let is_new = index == known;
         self.all[index].prepare();
         (&mut self.all[index], is_new)
     }
 
-    /// Gives the memory back: nothing is executed there any more.
-    pub fn unmap(&mut self) {
-        for region in self.all.drain(..) {
-            // SAFETY: ours, and not used any more.
-            unsafe { kernel::munmap(region.start, region.len) };
-        }
+    /// How many bytes of code there are.
+    pub fn used(&self) -> u64 {
+        self.all.iter().map(|r| r.hot - r.start + r.cold - (r.start + hot_part(r.len))).sum()
+    }
+
+    /// Where they are.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.all.iter().map(|r| (r.start, r.end()))
     }
 
     /// Whether an address is in translated code.
@@ -110,13 +140,12 @@ impl Regions {
 }
 
 /// Below the code if possible: heaps grow upwards from the program.
-fn reserve(pc: u64) -> Option<Region> {
-    let (len, step) = (USUAL_LEN >> room::smaller(), STEP >> room::smaller());
-    let pc = pc & !(step - 1);
-    let times = |n: u64| n << room::smaller();
-    let below = (times(4)..times(28)).filter_map(|n| pc.checked_sub(n * step));
-    let above = (times(4)..times(24)).map(|n| pc + n * step);
-    below.chain(above).filter(|&at| at >= STEP).find_map(|at| {
+fn reserve(pc: u64, len: u64, far: u64) -> Option<Region> {
+    let pc = pc & !(len - 1);
+    let distances = || (NEAREST..far - len).step_by(len as usize);
+    let below = distances().filter_map(|distance| pc.checked_sub(distance));
+    let above = distances().map(|distance| pc + distance);
+    below.chain(above).filter(|&at| at >= LOWEST).find_map(|at| {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
         // SAFETY: replaces nothing.
         let start = unsafe { kernel::mmap(at, len, PROT_ALL, flags, -1, 0) }.ok()?;
@@ -127,11 +156,10 @@ fn reserve(pc: u64) -> Option<Region> {
             return None;
         }
         kernel::keep_out_of_cores(start, len);
-        let mut region = Region { start, len, hot: start, cold: 0, ready: (start, 0) };
-        (region.cold, region.ready.1) = (region.cold_start(), region.cold_start());
-        if len == USUAL_LEN {
-            zone::use_large_pages(start + zone::LARGE, USUAL_HOT - zone::LARGE);
+        let hot = hot_part(len);
+        if hot > zone::LARGE {
+            zone::use_large_pages(start + zone::LARGE, hot - zone::LARGE);
         }
-        Some(region)
+        Some(Region { start, len, hot: start, cold: start + hot, ready: (start, start + hot) })
     })
 }

@@ -28,7 +28,7 @@ pub fn is_asked(thread: &Thread) -> bool {
 /// a process that dies for no reason it could know nor one that believes to be restricted is any better.
 pub fn ask_to_go() -> Result<(), Errno> {
     let arena = PROCESS.take().as_ref().map(|process| process.arena);
-    if arena.is_some_and(|arena| ask(arena, Request(WILL_RESTRICT)).is_some()) {
+    if arena.is_some_and(|arena| ask(arena, &Request { what: WILL_RESTRICT, log: 0, mask: 0 }).is_some()) {
         return Ok(());
     }
     say(format_args!(

@@ -4,6 +4,7 @@
 //! slot has no key while it is being filled.
 
 use crate::zone;
+use relive_abi::kernel;
 
 /// How many slots there are.
 pub const SLOTS: u64 = 1 << 17;
@@ -36,6 +37,15 @@ impl Returns {
     fn slot(&mut self, pc: u64) -> Option<*mut Slot> {
         let index = (pc >> 16 ^ pc) & (SLOTS - 1);
         (self.at != 0).then(|| (self.at as *mut Slot).wrapping_add(index as usize))
+    }
+
+    /// Nobody looks into it any more.
+    pub fn give_back(&mut self) {
+        if self.at != 0 {
+            // SAFETY: mapped by `reserve`.
+            unsafe { kernel::munmap(self.at, SLOTS * size_of::<Slot>() as u64) };
+            self.at = 0;
+        }
     }
 
     /// Learns where an address is in the cache.

@@ -11,40 +11,42 @@
 //! The program's blocked signals are the kernel's, so that what it blocks does not arrive here either.
 
 use crate::boot::die;
-use crate::entry;
+use crate::entry::{self, Call};
 use crate::frame::{
-    DISABLED, Frame, ON_STACK, SignalInfo, SignalStack, UserContext, extended_len, reset_extended,
+    DISABLED, Frame, ON_STACK, ONE_AT_A_TIME, SignalInfo, SignalStack, UserContext, extended_len,
+    reset_extended,
 };
+use crate::kernel_writes;
+use crate::masks;
 use crate::message::fatal;
 use crate::process::{PROCESS, Process};
+use crate::program_memory;
 use crate::thread::Thread;
 use crate::thread::register::{RAX, RCX, RDI, RDX, RSI};
-use crate::translate::{RETURNING, Source as _, Spilled, is_call, is_place, skip_call};
+use crate::translate::{RETURNING, Source as _, is_call, is_place, skip_call};
 use core::arch::{asm, naked_asm};
-use core::sync::atomic::{AtomicBool, Ordering};
 use relive_abi::PAGE;
-use relive_abi::kernel::{self, EINVAL, ENOMEM, Errno};
+use relive_abi::kernel::{self, EINTR, EINVAL, ENOMEM, EPERM, Errno};
 
 /// How many signals there are, with the one that does not exist.
 const SIGNALS: usize = 65;
 const ILL: i32 = 4;
 const TRAP: i32 = 5;
-const BUS: i32 = 7;
 const FPE: i32 = 8;
 const SEGV: i32 = 11;
 
 const RT_SIGACTION: usize = 13;
-const RT_SIGPROCMASK: usize = 14;
 const SIGALTSTACK: usize = 131;
 
 const SA_SIGINFO: u64 = 4;
 const SA_ONSTACK: u64 = 0x0800_0000;
+const SA_RESTART: u64 = 0x1000_0000;
 const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
 const SA_RESTORER: u64 = 0x0400_0000;
 
 /// What the kernel has to know of a handler's flags: `NOCLDSTOP`, `NOCLDWAIT`, `RESTART`.
-const KEPT: u64 = 1 | 2 | 0x1000_0000;
+const KEPT: u64 = 1 | 2 | SA_RESTART;
 
 /// The flag that makes the processor trap behind the next instruction.
 const TRAP_FLAG: u64 = 1 << 8;
@@ -54,14 +56,19 @@ const RESUME_FLAG: u64 = 1 << 16;
 /// The signals by which the engine proceeds. The kernel never blocks them, whatever the program asks for.
 pub const NEEDED: u64 = 1 << (TRAP - 1) | 1 << (SEGV - 1);
 /// All others.
-const ALL_BUT_NEEDED: u64 = !NEEDED;
+pub const ALL_BUT_NEEDED: u64 = !NEEDED;
 
 /// Not a signal: the code has changed, so what comes after this instruction has to be translated again.
 const CHANGED: i32 = -1;
 /// A fault of access, as the kernel says it.
 const NO_RIGHT: i32 = 2;
+/// A trap behind one instruction, as the kernel says it.
+const TRACED: i32 = 2;
 /// In the error code of a fault: it was a write.
 const WRITE: u64 = 2;
+
+/// Instead of a handler.
+const IGNORED: u64 = 1;
 
 /// What is to be done about a signal, as the kernel has it.
 #[repr(C)]
@@ -100,7 +107,7 @@ impl Handlers {
                 install(number as i32, action.flags & KEPT);
             }
         }
-        install(TRAP, 0);
+        watch();
         Self(all)
     }
 
@@ -112,20 +119,24 @@ impl Handlers {
             let _ = unsafe { kernel::call6(RT_SIGACTION, [number, action, 0, 8, 0, 0]) };
         }
     }
-}
 
-/// Lets the kernel tell the engine about faults, whatever the program does about them.
-pub fn watch_faults() {
-    if !WATCHES_FAULTS.swap(true, Ordering::Relaxed) {
-        install(SEGV, 0);
+    /// The same with no handler left.
+    #[must_use]
+    pub fn without_handlers(mut self) -> Self {
+        self.0.iter_mut().filter(|action| action.is_handled()).for_each(|action| *action = Action::DEFAULT);
+        self
     }
 }
 
-static WATCHES_FAULTS: AtomicBool = AtomicBool::new(false);
-
 /// Whether the kernel tells the engine about a signal, whatever the program does about it.
 fn is_watched(number: i32) -> bool {
-    number == TRAP || number == SEGV && WATCHES_FAULTS.load(Ordering::Relaxed)
+    number > 0 && NEEDED & 1 << (number - 1) != 0
+}
+
+/// Lets the kernel tell the engine about those it needs.
+pub fn watch() {
+    install(TRAP, SA_RESTART);
+    install(SEGV, SA_RESTART);
 }
 
 /// Lets the kernel tell the engine about a signal.
@@ -144,75 +155,41 @@ fn install(number: i32, flags: u64) {
 
 /// `rt_sigaction`.
 pub fn action(thread: &mut Thread, [number, new, old, size, ..]: [usize; 6]) -> Result<usize, Errno> {
+    /// Flags that this kernel may know; others read as zero.
+    const FLAGS: u64 = 0xdc00_0807;
+    /// Nobody blocks these two.
+    const KILL_AND_STOP: u64 = 1 << 8 | 1 << 18;
     if number == 0 || number >= SIGNALS || size != 8 {
         return Err(EINVAL);
     }
-    let _guard = PROCESS.take();
+    let asked = if new == 0 { None } else { Some(program_memory::read::<Action>(new)?) };
+    if asked.is_some() && KILL_AND_STOP & 1 << (number - 1) != 0 {
+        return Err(EINVAL);
+    }
+    let guard = PROCESS.take();
     // SAFETY: a thread's handlers live as long as it does; the lock is held.
     let known = unsafe { &mut (*(thread.handlers as *mut Handlers)).0[number] };
     let before = *known;
-    if new != 0 {
-        // SAFETY: the program says that it is there.
-        let asked = unsafe { *(new as *const Action) };
+    if let Some(asked) = asked {
         if asked.is_handled() || is_watched(number as i32) {
-            // The kernel knows whether this signal can be handled at all.
-            if matches!(number, 9 | 19) {
-                return Err(EINVAL);
-            }
-            install(number as i32, asked.flags & KEPT);
+            install(number as i32, if asked.is_handled() { asked.flags & KEPT } else { SA_RESTART });
         } else {
             // SAFETY: only reads the action.
-            unsafe { kernel::call6(RT_SIGACTION, [number, new, 0, 8, 0, 0]) }?;
+            unsafe {
+                kernel::call6(RT_SIGACTION, [number, (&raw const asked).expose_provenance(), 0, 8, 0, 0])
+            }?;
         }
-        *known = asked;
+        *known = Action { flags: asked.flags & FLAGS, mask: asked.mask & !KILL_AND_STOP, ..asked };
     }
+    drop(guard);
     if old != 0 {
-        // SAFETY: the program says that there is room.
-        unsafe { *(old as *mut Action) = before };
-    }
-    Ok(0)
-}
-
-/// `rt_sigprocmask`.
-pub fn mask(thread: &mut Thread, [how, new, old, size, ..]: [usize; 6]) -> Result<usize, Errno> {
-    let mut before = 0u64;
-    let mut asked = 0u64;
-    if new != 0 && size == 8 {
-        // SAFETY: the program says that it is there.
-        asked = unsafe { *(new as *const u64) };
-    }
-    let given = asked & !NEEDED;
-    let new_at = if new == 0 { 0 } else { (&raw const given).expose_provenance() };
-    let call = [how, new_at, (&raw mut before).expose_provenance(), size, 0, 0];
-    // SAFETY: both sets have eight bytes.
-    unsafe { kernel::call6(RT_SIGPROCMASK, call) }?;
-    before |= thread.hidden;
-    // A signal that arrived just now waits with everything blocked: what the program wants comes after it.
-    if thread.masked != 0 {
-        before = thread.mask | thread.hidden;
-    }
-    if new != 0 {
-        let all = match how {
-            0 => before | asked,
-            1 => before & !asked,
-            _ => asked,
-        };
-        thread.hidden = all & NEEDED;
-        if thread.masked != 0 {
-            thread.mask = all & !NEEDED;
-            kernel::restore_signals(ALL_BUT_NEEDED);
-        }
-    }
-    if old != 0 {
-        // SAFETY: the program says that there is room.
-        unsafe { *(old as *mut u64) = before };
+        program_memory::write(old, &before)?;
     }
     Ok(0)
 }
 
 /// `sigaltstack`: the kernel keeps the engine's.
 pub fn alternate_stack(thread: &mut Thread, [new, old, ..]: [usize; 6]) -> Result<usize, Errno> {
-    const EPERM: Errno = Errno(1);
     const SMALLEST: u64 = 2048;
     let pointer = thread.context.registers[crate::thread::register::RSP];
     let mut before = thread.signal_stack;
@@ -221,23 +198,22 @@ pub fn alternate_stack(thread: &mut Thread, [new, old, ..]: [usize; 6]) -> Resul
         before.flags |= ON_STACK;
     }
     if new != 0 {
-        // SAFETY: the program says that it is there.
-        let asked = unsafe { *(new as *const SignalStack) };
+        let asked = program_memory::read::<SignalStack>(new)?;
         if is_used {
             return Err(EPERM);
         }
-        if asked.flags & DISABLED != 0 {
-            thread.signal_stack = SignalStack::NONE;
-        } else if asked.len < SMALLEST {
-            return Err(ENOMEM);
-        } else {
-            thread.signal_stack = asked;
-            thread.signal_stack.flags &= !ON_STACK;
+        match asked.flags & !ONE_AT_A_TIME {
+            DISABLED => thread.signal_stack = SignalStack::NONE,
+            0 | ON_STACK if asked.len < SMALLEST => return Err(ENOMEM),
+            0 | ON_STACK => {
+                thread.signal_stack = asked;
+                thread.signal_stack.flags &= ONE_AT_A_TIME;
+            }
+            _ => return Err(EINVAL),
         }
     }
     if old != 0 {
-        // SAFETY: the program says that there is room.
-        unsafe { *(old as *mut SignalStack) = before };
+        program_memory::write(old, &before)?;
     }
     Ok(0)
 }
@@ -278,32 +254,82 @@ fn current() -> &'static mut Thread {
 
 unsafe extern "C" fn on_signal(number: i32, info: &mut SignalInfo, context: &mut UserContext) {
     let thread = current();
-    let is_fault = info.code > 0 && matches!(number, ILL | TRAP | BUS | FPE | SEGV);
+    let is_fault = info.is_fault();
+    if !is_fault && is_watched(number) && (thread.put_aside.number != 0 || is_hidden(thread, number)) {
+        // The kernel does not block these, so that it has to be done here.
+        thread.held[usize::from(number == SEGV)] = *info;
+        return;
+    }
     if number == TRAP && thread.put_aside.number != 0 {
         return proceed(thread, context);
+    }
+    let is_engine = entry::is_engine(context.rip) || thread.inside != 0;
+    if is_fault && is_engine && info.code == TRACED && number == TRAP {
+        // The program steps through itself; this is not a part of it.
+        return;
     }
     if entry::is_look_up(context.rip) {
         return step(thread, *info, context);
     }
-    if entry::is_engine(context.rip) || thread.inside != 0 {
-        if is_fault {
+    if is_engine {
+        if !is_fault {
+            return put_aside(thread, info, context);
+        }
+        let Some(next) = program_memory::after_fault(context.rip) else {
             let place = entry::in_engine(context.rip);
             fatal(format_args!("signal {number} at {place:#x} of the engine, about {:#x}", info.address));
-        }
-        return put_aside(thread, info, context);
+        };
+        context.rip = next;
+        return;
     }
     arrive(thread, *info, context);
 }
 
+/// Whether the program believes to block a signal that the engine needs.
+fn is_hidden(thread: &Thread, number: i32) -> bool {
+    thread.hidden & 1 << (number - 1) != 0
+}
+
 /// The engine is at work: the signal waits until it is done.
 fn put_aside(thread: &mut Thread, info: &SignalInfo, context: &mut UserContext) {
+    const INTERRUPTED: u64 = EINTR.0 as u64;
     thread.put_aside = *info;
     thread.mask = context.mask;
     thread.masked = 1;
     context.mask = ALL_BUT_NEEDED;
+    let call = entry::in_call(context.rip);
+    if call == Some(Call::Before) {
+        context.rip = entry::not_called();
+    }
+    if thread.wait == masks::WAITS {
+        // Only a handler that ends the wait runs with its mask.
+        let ends = call == Some(Call::After) && *context.register(RAX) == INTERRUPTED.wrapping_neg();
+        thread.wait = if ends { masks::INTERRUPTED } else { masks::NO_WAIT };
+    }
     // Too late for the engine to notice: it does the last part again.
     if entry::is_past_the_check(context.rip) {
         context.rip = entry::leave_with_signal as *const () as u64;
+        context.rsp = thread.stack;
+    }
+}
+
+/// Lets the kernel tell once more about a signal.
+fn give_back(info: &SignalInfo) {
+    const RT_TGSIGQUEUEINFO: usize = 297;
+    let (process, thread) = (kernel::getpid() as usize, kernel::gettid() as usize);
+    let call = [process, thread, info.number as usize, (&raw const *info).expose_provenance(), 0, 0];
+    // SAFETY: only reads what is said about the signal.
+    let _ = unsafe { kernel::call6(RT_TGSIGQUEUEINFO, call) };
+}
+
+/// Signals that could not be told to the program, and now can.
+pub fn give_back_held(thread: &mut Thread) {
+    for i in 0..thread.held.len() {
+        let held = thread.held[i];
+        if held.number != 0 && !is_hidden(thread, held.number) {
+            thread.held[i] = SignalInfo::NONE;
+            give_back(&held);
+        }
     }
 }
 
@@ -312,8 +338,8 @@ fn proceed(thread: &mut Thread, context: &mut UserContext) {
     if thread.masked == 0 && entry::is_look_up(context.rip) {
         return;
     }
-    context.rflags &= !TRAP_FLAG;
     if thread.masked == 0 && entry::is_engine(context.rip) {
+        context.rflags &= !TRAP_FLAG;
         // A step into the engine: when it is done, it will see to it.
         thread.masked = 1;
         return;
@@ -322,9 +348,15 @@ fn proceed(thread: &mut Thread, context: &mut UserContext) {
         thread.masked = 0;
         context.rip = thread.resume;
     }
-    context.mask = thread.mask;
-    let info = core::mem::replace(&mut thread.put_aside, SignalInfo::NONE);
+    let info = end_of_step(thread, context);
     arrive(thread, info, context);
+}
+
+/// What was put aside is to be seen to now.
+fn end_of_step(thread: &mut Thread, context: &mut UserContext) -> SignalInfo {
+    context.rflags &= !TRAP_FLAG;
+    context.mask = thread.mask;
+    core::mem::replace(&mut thread.put_aside, SignalInfo::NONE)
 }
 
 /// Goes on for one instruction, and sees then.
@@ -346,12 +378,11 @@ fn is_change(
     let is_write = info.number == SEGV && info.code == NO_RIGHT && context.error & WRITE != 0;
     if !is_write || !cache.guard.holds(info.address) {
         // Another thread may have been there first.
-        return is_write && maps.find(info.address).is_some_and(|m| m.is_writable);
+        return is_write && cache.guard.has_held(info.address);
     }
     let here = cache.place(context.rip, maps);
-    let (start, end) = cache.guard.open(info.address);
-    cache.invalidate(start, end);
-    if here.is_some_and(|(unit, _)| cache.is_from(unit, start, end)) {
+    let code = cache.open_page(info.address);
+    if here.is_some_and(|(unit, _)| cache.is_from(unit, code, code + PAGE)) {
         // What it is about to change may be what it does next.
         step(thread, SignalInfo::new(CHANGED), context);
     }
@@ -360,13 +391,22 @@ fn is_change(
 
 /// A signal while code in the cache runs, or none of the engine's.
 fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) {
+    // The instruction that was to be stepped over fails.
+    let waiting = if thread.put_aside.number != 0 { end_of_step(thread, context) } else { SignalInfo::NONE };
+    if waiting.number > 0 {
+        give_back(&waiting);
+    }
     let mut guard = PROCESS.take();
     let Some(process) = guard.as_mut() else { die(b"relive: a signal before the start\n") };
     process.log.statistics().signals += 1;
     if is_change(thread, process, &info, context) {
+        if waiting.number == CHANGED && thread.put_aside.number == 0 {
+            step(thread, waiting, context);
+        }
         return;
     }
-    let is_fault = info.code > 0 && matches!(info.number, ILL | TRAP | BUS | FPE | SEGV);
+    let is_fault = info.is_fault();
+    let is_traced = is_fault && info.number == TRAP && info.code == TRACED;
     let Process { cache, maps, log, .. } = process;
     if cache.is_waiting(context.rip) {
         // The call that led there is made again.
@@ -385,13 +425,13 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
             _ => pc,
         };
         match cache.place(at, maps) {
+            // The program steps through itself, and this is not a step of its own.
+            place if is_traced && !place.is_some_and(|(_, mark)| mark.begins(at)) => return,
             // The state is the program's.
-            Some((unit, mark))
-                if mark.at == at && mark.spilled == Spilled::default() && is_place(mark.pc) =>
-            {
+            Some((unit, mark)) if mark.is_whole(at) => {
                 if info.number == CHANGED {
                     thread.interrupted.leave((unit, &mark), mark.pc, log);
-                    context.rip = process.go_on(mark.pc, None);
+                    context.rip = process.go_on(thread, mark.pc, None);
                     return;
                 }
                 thread.interrupted.push(at, context.rsp, (unit, &mark), cut(mark.pc), log);
@@ -407,11 +447,21 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
                 if mark.spilled.rcx {
                     *context.register(RCX) = thread.rcx;
                 }
+                if let Some(register) = mark.spilled.scratch {
+                    *context.register(register.number()) = thread.scratch;
+                }
+                if let Some(register) = mark.spilled.shifted {
+                    let register = context.register(register.number());
+                    *register = register.wrapping_sub(thread.gs_base);
+                }
             }
             // The place of the return address cannot be written to.
             Some((_, mark)) if is_fault && mark.pc == RETURNING => {
                 context.rip = thread.wrong_landing;
                 return;
+            }
+            _ if is_fault && info.number != TRAP => {
+                fatal(format_args!("signal {} at {at:#x}, about {:#x}", info.number, info.address))
             }
             _ => return step(thread, info, context),
         }
@@ -424,6 +474,7 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
         info.address = context.rip;
     }
     deliver(thread, process, &info, context);
+    give_back_held(thread);
 }
 
 /// Starts the program's handler; `context` is the program's, and becomes that of the handler.
@@ -436,14 +487,14 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
         return without_handler(thread, process, info, context);
     }
     if action.flags & SA_RESETHAND != 0 {
-        *known = Action::DEFAULT;
+        known.handler = 0;
         if !is_watched(info.number) {
             reset(info.number);
         }
     }
-    if thread.hidden & 1 << (number - 1) != 0 {
+    if is_watched(info.number) && is_hidden(thread, info.number) {
         // Blocked, as the program sees it: the kernel ends a process for that.
-        *known = Action::DEFAULT;
+        known.handler = 0;
         return without_handler(thread, process, info, context);
     }
     let own_stack = context.stack;
@@ -462,16 +513,18 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
     let len = unsafe { extended_len(context.extended) };
     let extended = (top - len) & !63;
     let frame = ((extended - size_of::<Frame>() as u64) & !15) - 8;
+    if stack.reaches(top) && !stack.reaches(frame) {
+        // No room: as if there was no memory.
+        return without_handler(thread, process, &SignalInfo::new(SEGV), context);
+    }
     let mut interrupted = *context;
     interrupted.stack = stack;
     interrupted.mask |= thread.hidden;
-    // A stack may have code on it.
-    for page in (frame & !(PAGE - 1)..top).step_by(PAGE as usize) {
-        if process.cache.guard.holds(page) {
-            let (start, end) = process.cache.guard.open(page);
-            process.cache.invalidate(start, end);
-        }
+    if stack.flags & ONE_AT_A_TIME != 0 {
+        thread.signal_stack = SignalStack::NONE;
     }
+    // A stack may have code on it.
+    process.cache.open(frame, top - frame);
     // SAFETY: the program's stack. If there is no room, this fault ends the process, as the kernel would.
     unsafe {
         core::ptr::copy_nonoverlapping(context.extended as *const u8, extended as *mut u8, len as usize);
@@ -480,7 +533,11 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
         reset_extended(context.extended);
     }
     let own = if action.flags & SA_NODEFER != 0 { 0 } else { 1 << (number - 1) };
-    let blocked = context.mask | thread.hidden | action.mask | own;
+    let before = match core::mem::replace(&mut thread.wait, masks::NO_WAIT) {
+        masks::INTERRUPTED => thread.waits_with,
+        _ => context.mask | thread.hidden,
+    };
+    let blocked = before | action.mask | own;
     context.mask = blocked & !NEEDED;
     thread.hidden = blocked & NEEDED;
     context.rsp = frame;
@@ -489,25 +546,29 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
     *context.register(RDI) = number as u64;
     *context.register(RSI) = frame + core::mem::offset_of!(Frame, info) as u64;
     *context.register(RDX) = frame + core::mem::offset_of!(Frame, context) as u64;
-    context.rip = process.go_on(action.handler, None);
+    context.rip = process.go_on(thread, action.handler, None);
     context.stack = own_stack;
 }
 
 /// The program does not handle it (any more).
 fn without_handler(thread: &mut Thread, process: &mut Process, info: &SignalInfo, context: &mut UserContext) {
-    const TGKILL: usize = 234;
-    const IGNORED: u64 = 1;
     // SAFETY: a thread's handlers live as long as it does; the lock is held.
     let handler = unsafe { (*(thread.handlers as *mut Handlers)).0[info.number as usize].handler };
     if handler != IGNORED || info.code > 0 {
         // As the kernel does it by itself, when this returns.
         reset(info.number);
-        let call = [kernel::getpid() as usize, kernel::gettid() as usize, info.number as usize, 0, 0, 0];
-        // SAFETY: no memory is concerned.
-        let _ = unsafe { kernel::call6(TGKILL, call) };
+        raise(info.number);
         context.mask &= !(1 << (info.number - 1));
     }
-    context.rip = process.go_on(context.rip, None);
+    context.rip = process.go_on(thread, context.rip, None);
+}
+
+/// Sends a signal to this thread.
+fn raise(number: i32) {
+    const TGKILL: usize = 234;
+    let call = [kernel::getpid() as usize, kernel::gettid() as usize, number as usize, 0, 0, 0];
+    // SAFETY: no memory is concerned.
+    let _ = unsafe { kernel::call6(TGKILL, call) };
 }
 
 /// Lets the kernel do what it does by itself.
@@ -521,32 +582,42 @@ fn reset(number: i32) {
 
 /// `rt_sigreturn`: back to what was interrupted, as the program's frame says it is.
 pub fn return_from_handler(thread: &mut Thread) -> ! {
-    kernel::block_signals();
     let at = thread.context.registers[crate::thread::register::RSP];
-    // SAFETY: the program says that it is there.
-    let mut context = unsafe { *(at as *const UserContext) };
+    let Ok(mut context) = program_memory::read::<UserContext>(at as usize) else {
+        reset(SEGV);
+        raise(SEGV);
+        kernel::abort()
+    };
+    kernel::block_signals();
     if context.stack.flags & DISABLED != 0 || context.stack.len >= 2048 {
         thread.signal_stack = context.stack;
-        thread.signal_stack.flags &= !ON_STACK;
+        thread.signal_stack.flags &= ONE_AT_A_TIME | DISABLED;
     }
     context.stack = thread.engine_stack;
     let resume = match PROCESS.take().as_mut() {
         Some(process) => match thread.interrupted.pop(context.rip, context.rsp, &process.cache) {
-            Some(at) => at,
-            None => process.go_on(context.rip, None),
+            Some(at) => {
+                thread.pass(&process.cache);
+                at
+            }
+            None => process.go_on(thread, context.rip, None),
         },
         None => die(b"relive: a signal before the start\n"),
     };
     context.rip = resume;
     thread.hidden = context.mask & NEEDED;
     context.mask &= !NEEDED;
-    if thread.masked != 0 {
+    // What is given back arrives with the mask that is restored here.
+    give_back_held(thread);
+    if thread.is_masked() {
         // Another signal arrived meanwhile: it is next.
         thread.mask = context.mask;
         thread.resume = resume;
         context.mask = ALL_BUT_NEEDED;
         context.rip = entry::raise as *const () as u64;
     }
+    // What the program called last is not what it was about to look at the result of.
+    thread.scratch = kernel_writes::NO_CALL;
     thread.inside = 0;
     // SAFETY: the kernel restores what is said here and goes there.
     unsafe {

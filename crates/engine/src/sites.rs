@@ -5,9 +5,9 @@
 //! landings of targets with the same eight bits form a chain. Tables lie in the lowest 2 GiB, where an instruction
 //! can name them without a register.
 
+use crate::limits;
 use crate::maps::Maps;
 use crate::processor;
-use crate::room;
 use crate::thread::offset;
 use crate::translate::emit::Buffer;
 use crate::translate::free::Free;
@@ -26,6 +26,8 @@ const TABLES_LEN: u64 = 64 << 20;
 /// Where tables are.
 pub struct Sites {
     known: HashMap<u32, Site>,
+    /// The sites that know a target.
+    by_target: HashMap<u64, Vec<u32>>,
     start: u64,
     next: u64,
     end: u64,
@@ -83,15 +85,15 @@ pub struct Lesson<'a> {
 impl Sites {
     /// None.
     pub fn reserve() -> Self {
-        let (next, end) = reserve_tables().map_or((0, 0), |at| (at, at + tables_len()));
-        Self { known: HashMap::new(), start: next, next, end, can_rotate: processor::can_rotate() }
-    }
-
-    /// Gives the memory of the tables back.
-    pub fn unmap(&mut self) {
-        // SAFETY: ours, and not used any more.
-        unsafe { kernel::munmap(self.start, self.end - self.start) };
-        (self.start, self.next, self.end) = (0, 0, 0);
+        let (next, end) = reserve_tables().map_or((0, 0), |(at, len)| (at, at + len));
+        Self {
+            known: HashMap::new(),
+            by_target: HashMap::new(),
+            start: next,
+            next,
+            end,
+            can_rotate: processor::can_rotate(),
+        }
     }
 
     /// The way to a target from where it has been recognised, counting it; `None` if the site has not learnt it.
@@ -116,6 +118,7 @@ impl Sites {
         let Lesson { exit, site, to, counter, first } = *lesson;
         let known = self.known.entry(exit).or_default();
         known.targets.push(Target { to, counter, counted: 0 });
+        self.by_target.entry(to).or_default().push(exit);
         let targets = &mut known.targets;
         let mut writer = Writer { code, first, exits: Vec::new(), site, maps, effects, targets };
         let n = writer.targets.len();
@@ -136,6 +139,29 @@ impl Sites {
             }
         };
         New { tail, exits: writer.exits }
+    }
+
+    /// Nobody looks into tables any more.
+    pub fn give_back(&mut self) {
+        if self.end != 0 {
+            // SAFETY: mapped by `reserve`.
+            unsafe { kernel::munmap(self.start, self.end - self.start) };
+            (self.start, self.next, self.end) = (0, 0, 0);
+        }
+    }
+
+    /// Forgets all that sites with a target know. Says which these are: their jumps have to lead to the engine again.
+    pub fn forget(&mut self, to: u64) -> Vec<u32> {
+        let exits = self.by_target.remove(&to).unwrap_or_default();
+        for exit in &exits {
+            let Some(site) = self.known.get_mut(exit) else { continue };
+            site.targets.clear();
+            if let Some(table) = &mut site.table {
+                table.slots.fill(0);
+            }
+            self.publish(*exit);
+        }
+        exits
     }
 
     /// Lets others see what [`Self::add`] has made.
@@ -276,23 +302,19 @@ impl Writer<'_> {
     }
 }
 
-fn tables_len() -> u64 {
-    TABLES_LEN >> room::smaller()
-}
-
-/// Room for tables in the lowest 2 GiB.
-fn reserve_tables() -> Option<u64> {
-    let step = TABLES_LEN;
+/// Room for tables in the lowest 2 GiB: where, and how much.
+fn reserve_tables() -> Option<(u64, u64)> {
+    let (step, len) = (TABLES_LEN, TABLES_LEN >> limits::smaller());
     (1..28).rev().map(|n| n * step).find_map(|at| {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
         // SAFETY: replaces nothing.
-        let got = unsafe { kernel::mmap(at, tables_len(), PROT_RW, flags, -1, 0) }.ok()?;
+        let got = unsafe { kernel::mmap(at, len, PROT_RW, flags, -1, 0) }.ok()?;
         if got != at {
             // SAFETY: mapped just now.
-            unsafe { kernel::munmap(got, tables_len()) };
+            unsafe { kernel::munmap(got, len) };
             return None;
         }
-        kernel::keep_out_of_cores(at, tables_len());
-        Some(at)
+        kernel::keep_out_of_cores(at, len);
+        Some((at, len))
     })
 }

@@ -3,7 +3,7 @@
 
 use crate::frame::{SignalInfo, SignalStack};
 use crate::interrupted::Interrupted;
-use crate::room;
+use crate::limits;
 use crate::rseq::Registration;
 
 /// The state of a program that is not running just now.
@@ -32,7 +32,9 @@ pub mod register {
     pub const RAX: usize = 0;
     pub const RCX: usize = 1;
     pub const RDX: usize = 2;
+    pub const RBX: usize = 3;
     pub const RSP: usize = 4;
+    pub const RBP: usize = 5;
     pub const RSI: usize = 6;
     pub const RDI: usize = 7;
     pub const R8: usize = 8;
@@ -45,6 +47,9 @@ pub mod register {
 pub const KERNEL_CALLS: usize = 1 << 16;
 /// How many bits of a return address choose where to look.
 pub const RETURNS: usize = 1 << 16;
+
+/// No code: the thread has ended.
+pub const NO_GENERATION: u32 = u32::MAX;
 
 /// A thread's own memory.
 #[repr(C)]
@@ -85,12 +90,30 @@ pub struct Thread {
     pub tid: u32,
     /// A signal has been put aside and everything is blocked.
     pub masked: u32,
+    /// Whether it belongs to another process that nobody follows: its counters are its own.
+    pub is_apart: bool,
+    /// The code it goes on in, or is in: see [`crate::renewal`].
+    pub generation: u32,
     /// What the program blocks, while everything is blocked.
     pub mask: u64,
     /// What the program believes to block of the signals that the engine needs.
     pub hidden: u64,
     /// The signal; number 0 if there is none.
     pub put_aside: SignalInfo,
+    /// Signals that the engine needs itself, sent by somebody while they are blocked or another is put aside.
+    pub held: [SignalInfo; 2],
+    /// What the program blocks while it waits, in calls that say so.
+    pub waits_with: u64,
+    /// Whether it does: see [`crate::masks`].
+    pub wait: u32,
+    /// Whether the kernel has been asked to forget all handlers of a new process, the engine's too.
+    pub has_no_handlers: u32,
+    /// Whether its parent waits until it is not used any more.
+    pub is_lent: u32,
+    /// The program's own base of `gs`.
+    pub gs_base: u64,
+    /// What it has last loaded into `gs`.
+    pub gs_selector: u64,
     /// The program's signal stack.
     pub signal_stack: SignalStack,
     /// The engine's.
@@ -107,6 +130,14 @@ pub struct Thread {
     pub returns: [u64; RETURNS],
 }
 
+impl Thread {
+    /// Whether a signal has been put aside, by a handler that may have run just now.
+    pub fn is_masked(&self) -> bool {
+        // SAFETY: a field of this thread.
+        unsafe { (&raw const self.masked).read_volatile() != 0 }
+    }
+}
+
 /// Distances from `gs`.
 pub mod offset {
     #![allow(missing_docs, reason = "the fields of the same names have it")]
@@ -121,6 +152,9 @@ pub mod offset {
     pub const ENTER_INDIRECT: u32 = offset_of!(Thread, enter_indirect) as u32;
     pub const WRONG_LANDING: u32 = offset_of!(Thread, wrong_landing) as u32;
     pub const TARGET: u32 = offset_of!(Thread, target) as u32;
+    pub const RDX: u32 = offset_of!(Thread, rdx) as u32;
+    pub const GS_BASE: u32 = offset_of!(Thread, gs_base) as u32;
+    pub const GS_SELECTOR: u32 = offset_of!(Thread, gs_selector) as u32;
     pub const KERNEL_CALLS: u32 = offset_of!(Thread, kernel_calls) as u32;
     pub const RETURNS: u32 = offset_of!(Thread, returns) as u32;
 
@@ -135,5 +169,5 @@ pub mod offset {
 
 /// What a thread takes in memory with its counters, not with its stacks.
 pub fn len() -> u64 {
-    u64::from(offset::COUNTERS) + room::counters()
+    u64::from(offset::COUNTERS) + limits::counters()
 }

@@ -42,6 +42,33 @@ impl Cache {
         legs
     }
 
+    /// A jump through a word of memory, which has just led to `to`, and will as long as the word says so: the unit it
+    /// ends, and the way to there. Libraries call each other like that.
+    pub(crate) fn settled_way(&self, exit: u32, to: u64, maps: &Maps) -> Option<(u32, Vec<Leg>)> {
+        let site = &self.exits[exit as usize];
+        let bytes = maps.bytes(site.from);
+        let insn = maps.insn(site.from).filter(|_| site.kind == abi::INDIRECT_JUMP)?;
+        let Tie::Operand { target: slot, .. } = insn.tie(bytes) else { return None };
+        let unit = self.unit_of(exit)?;
+        let entry = &self.units[unit as usize];
+        // SAFETY: the program has just read it.
+        let is_there = unsafe { (slot.0 as *const u64).read_unaligned() } == to;
+        if entry.is_trace() || !is_there || !can_compare(to) || is_first_time(maps.bytes(to)) {
+            return None;
+        }
+        let mut legs = Vec::new();
+        self.add_all(unit, &mut legs);
+        legs.last_mut()?.then = Then::Guess(to);
+        legs.push(Leg { start: to, end: to, then: Then::On });
+        Some((unit, legs))
+    }
+
+    fn add_all(&self, unit: u32, legs: &mut Vec<Leg>) {
+        let (start, len) = self.units[unit as usize].pieces;
+        let pieces = self.pieces[start as usize..][..len as usize].iter().filter(|p| p.start < p.end);
+        legs.extend(pieces.map(|p| Leg { start: p.start, end: p.end, then: Then::On }));
+    }
+
     /// The unit that counts what happens at a place. Traces that are loops are not made part of others.
     fn first_unit(&self, pc: u64, is_head: bool) -> Option<u32> {
         let unit = *self.by_pc.get(&pc)?;
@@ -103,4 +130,11 @@ impl Cache {
 /// Whether a branch can be turned round.
 fn is_plain(branch: u64, maps: &Maps) -> bool {
     maps.insn(branch).is_some_and(|insn| matches!(insn.tie(maps.bytes(branch)), Tie::Branch(..)))
+}
+
+/// Whether code finds out where a jump leads, when it is executed for the first time: it puts a number on the stack for
+/// the dynamic linker.
+fn is_first_time(code: &[u8]) -> bool {
+    const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    code.strip_prefix(&ENDBR).unwrap_or(code).first() == Some(&0x68)
 }

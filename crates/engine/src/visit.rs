@@ -6,16 +6,23 @@
 
 use crate::boot;
 use crate::entry;
+use crate::masks;
 use crate::process::{PROCESS, Process};
+use crate::program_memory;
 use crate::rseq;
 use crate::signals::{self, Handlers, NEEDED};
 use crate::thread::Thread;
 use crate::threads;
-use crate::translate::{Spilled, is_place};
 use alloc::boxed::Box;
 use core::arch::naked_asm;
-use relive_abi::engine::{ADOPT, BUSY, CLOSE, DONE, FAILED, LOCATE, RELEASE, STEP, VISIT_OVER, Visit};
+use relive_abi::engine::{
+    ADOPT, BUSY, CLOSE, DONE, FAILED, GIVE_UP, LOCATE, RELEASE, STEP, VISIT_OVER, Visit,
+};
 use relive_abi::kernel::{self, EINVAL, Errno};
+
+/// A call of the kernel, as programs make it.
+const CALL: [u8; 2] = [0x0f, 0x05];
+const CALL_LEN: u64 = CALL.len() as u64;
 
 /// Where a visit begins.
 ///
@@ -58,14 +65,15 @@ fn adopt(visit: &mut Visit) -> Result<(), Errno> {
     }
     let process = guard.as_mut().ok_or(EINVAL)?;
     process.is_adopted = true;
-    let Process { cache, maps, log, .. } = process;
-    let pc = if visit.in_call != 0 {
-        cache.behind_call(visit.pc - 2, maps, log).ok_or(EINVAL)?
-    } else {
-        process.go_on(visit.pc, None)
-    };
     let new = threads::allocate(process)?;
+    let pc = if visit.in_call != 0 {
+        let Process { cache, maps, log, .. } = process;
+        cache.behind_call(visit.pc - CALL_LEN, maps, log).ok_or(EINVAL)?
+    } else {
+        process.go_on(new, visit.pc, None)
+    };
     new.tid = kernel::gettid();
+    [new.gs_base, new.gs_selector] = visit.gs;
     new.inside = 0;
     new.handlers = match visit.thread {
         0 => Box::into_raw(Box::new(Handlers::inherited())).expose_provenance() as u64,
@@ -80,6 +88,9 @@ fn adopt(visit: &mut Visit) -> Result<(), Errno> {
 
 fn locate(visit: &mut Visit) -> u64 {
     let thread = thread(visit.thread);
+    if entry::in_call(visit.pc).is_some() {
+        return give_up(thread, visit);
+    }
     if entry::is_engine(visit.pc) || thread.inside != 0 || thread.put_aside.number != 0 {
         return BUSY;
     }
@@ -93,9 +104,7 @@ fn locate(visit: &mut Visit) -> u64 {
         return DONE;
     }
     match cache.place(visit.pc, maps) {
-        Some((unit, mark))
-            if mark.at == visit.pc && mark.spilled == Spilled::default() && is_place(mark.pc) =>
-        {
+        Some((unit, mark)) if mark.is_whole(visit.pc) => {
             // What has been executed of the unit is all there will be.
             thread.interrupted.leave((unit, &mark), mark.pc, log);
             visit.pc = mark.pc;
@@ -105,11 +114,30 @@ fn locate(visit: &mut Visit) -> u64 {
     }
 }
 
+/// The engine waits for the kernel on behalf of the program, which could take forever. Nothing is held over such a call,
+/// and nothing has come of it: the program makes it itself when the engine is gone.
+fn give_up(thread: &mut Thread, visit: &mut Visit) -> u64 {
+    let call = thread.context.pc - CALL_LEN;
+    if thread.is_masked() || program_memory::read::<[u8; 2]>(call as usize) != Ok(CALL) {
+        return BUSY;
+    }
+    let mut guard = PROCESS.take();
+    let Some(process) = guard.as_mut() else { return FAILED };
+    thread.pass(&process.cache);
+    thread.resume = process.cache.wait_at(call);
+    thread.context.pc = call;
+    thread.wait = masks::NO_WAIT;
+    visit.pc = entry::leave as *const () as u64;
+    GIVE_UP
+}
+
 fn release(visit: &mut Visit) -> u64 {
     let thread = thread(visit.thread);
     signals::exchange_stack(thread.signal_stack);
     rseq::resume(thread);
-    visit.mask |= thread.hidden;
+    visit.gs = [thread.gs_base, thread.gs_selector];
+    visit.mask |= core::mem::take(&mut thread.hidden);
+    signals::give_back_held(thread);
     DONE
 }
 
@@ -119,6 +147,6 @@ fn close(visit: &mut Visit) -> u64 {
     // SAFETY: a thread's handlers live as long as it does; all threads are held.
     unsafe { (*(thread(visit.thread).handlers as *const Handlers)).put_back() };
     process.cache.guard.open_all();
-    process.cache.unmap();
+    process.cache.unmap(&mut process.maps);
     DONE
 }

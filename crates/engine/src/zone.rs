@@ -1,12 +1,12 @@
 //! Memory of the engine that may lie anywhere: away from the program's.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use relive_abi::engine::ZONE;
+use relive_abi::engine::{ARENA_LEN, ZONE};
 use relive_abi::kernel::{self, Errno, MAP_ANONYMOUS, MAP_NORESERVE, MAP_PRIVATE, PROT_RW};
 use relive_abi::page_up;
 
 /// Behind the arena.
-static NEXT: AtomicU64 = AtomicU64::new(ZONE + (1 << 41));
+static NEXT: AtomicU64 = AtomicU64::new(ZONE + ARENA_LEN);
 
 /// The size of a large page.
 pub const LARGE: u64 = 2 << 20;

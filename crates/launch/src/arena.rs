@@ -4,15 +4,15 @@ use crate::Error;
 use crate::processes;
 use relive_abi::engine::{self as abi, Arena as Head, Record};
 use relive_abi::{PAGE, page_up};
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::Ordering;
 
 /// How much room there is: of addresses, not of memory. Less if this process may not have so many (`ulimit -v`).
 fn room() -> u64 {
-    const USUAL: u64 = 1 << 40;
     let limit = processes::limit_of_addresses(std::process::id() as libc::pid_t);
-    USUAL.min(limit / 2) & !(PAGE - 1)
+    abi::ARENA_LEN.min(limit / 2) & !(PAGE - 1)
 }
 
 /// The arena, mapped here.
@@ -32,23 +32,24 @@ impl Arena {
     ///
     /// # Errors
     /// If the kernel has no memory.
-    pub fn new(options: u32) -> Result<Self, Error> {
+    pub fn new(options: u32, cache_len: u64) -> Result<Self, Error> {
         // SAFETY: a name and no more.
         let fd = unsafe { libc::memfd_create(c"relive".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(Error::last("no memory to share with the program"));
         }
         // SAFETY: just made.
-        Self::of(unsafe { File::from_raw_fd(fd) }, options)
+        Self::of(unsafe { File::from_raw_fd(fd) }, options, cache_len)
     }
 
     /// One in an empty file that somebody else has made.
-    pub(crate) fn open(path: &str, options: u32) -> Result<Self, Error> {
+    pub(crate) fn open(path: &str, options: u32, cache_len: u64) -> Result<Self, Error> {
         let file = File::options().read(true).write(true).open(path);
-        Self::of(file.map_err(|error| Error::Kernel { what: "the memory shared with it", error })?, options)
+        let file = file.map_err(|error| Error::Kernel { what: "the memory shared with it", error })?;
+        Self::of(file, options, cache_len)
     }
 
-    fn of(file: File, options: u32) -> Result<Self, Error> {
+    fn of(file: File, options: u32, cache_len: u64) -> Result<Self, Error> {
         let len = room();
         file.set_len(len).map_err(|error| Error::Kernel { what: "no room for counters", error })?;
         let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
@@ -64,6 +65,7 @@ impl Arena {
             (*at).len = len;
             (*at).options = options;
             (*at).tool = std::process::id();
+            (*at).cache_len = cache_len;
             (*at).next.store((size_of::<Head>() as u64).next_multiple_of(1 << 20), Ordering::Relaxed);
         }
         Ok(Self { file, at, len })
@@ -99,34 +101,40 @@ impl Arena {
     fn chunks(&self) -> impl Iterator<Item = &abi::Chunk> {
         let head = self.head();
         let n = (head.chunks.load(Ordering::Acquire) as usize).min(abi::MOST_CHUNKS);
-        head.directory[..n].iter().filter(|c| c.kind.load(Ordering::Acquire) != 0)
+        head.directory[..n]
+            .iter()
+            .filter(|c| matches!(c.kind.load(Ordering::Acquire), abi::LOG | abi::COUNTERS))
     }
 
     /// Whether there was room for everything that was to be counted.
     #[must_use]
-    pub fn is_complete(&self) -> bool {
-        let head = self.head();
-        head.chunks.load(Ordering::Relaxed) as usize <= abi::MOST_CHUNKS
-            && head.next.load(Ordering::Relaxed) <= self.len
+    pub(crate) fn is_complete(&self) -> bool {
+        self.head().full.load(Ordering::Relaxed) == 0
     }
 
-    /// All processes there have been.
+    /// All processes there are, and have been but for those that were [freed](Self::free).
     #[must_use]
     pub fn processes(&self) -> Vec<Process<'_>> {
         let mut found: Vec<Process<'_>> = Vec::new();
+        let mut by_number: HashMap<u32, usize> = HashMap::new();
         for chunk in self.chunks() {
-            let index = match found.iter().position(|p| p.number == chunk.process) {
-                Some(index) => index,
-                None => {
-                    let statistics = abi::Statistics::default();
-                    let (number, pid) = (chunk.process, chunk.pid);
-                    let engine = (0, 0);
-                    found.push(Process { number, pid, statistics, engine, log: &[], counters: Vec::new() });
-                    found.len() - 1
-                }
-            };
+            let index = *by_number.entry(chunk.process).or_insert_with(|| {
+                let statistics = abi::Statistics::default();
+                let (number, pid, engine) = (chunk.process, chunk.pid, (0, 0));
+                found.push(Process {
+                    number,
+                    pid,
+                    statistics,
+                    engine,
+                    at: 0,
+                    log: &[],
+                    counters: Vec::new(),
+                });
+                found.len() - 1
+            });
             match chunk.kind.load(Ordering::Relaxed) {
                 abi::LOG => {
+                    found[index].at = chunk.offset;
                     found[index].log = self.log(chunk.offset, u64::MAX);
                     let head = self.log_head(chunk.offset);
                     found[index].statistics = head.statistics;
@@ -139,6 +147,28 @@ impl Arena {
         found
     }
 
+    /// Where the engine is in a process: the last, if it has executed one program after the other.
+    pub(crate) fn engine_of(&self, pid: libc::pid_t) -> Option<(u64, u64)> {
+        let processes = self.processes();
+        let found = processes.iter().filter(|p| p.pid as libc::pid_t == pid).max_by_key(|p| p.number);
+        found.map(|p| p.engine)
+    }
+
+    /// Gives the room of a process to others.
+    pub(crate) fn free(&self, process: &Process<'_>) {
+        const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        for chunk in self.chunks().filter(|chunk| chunk.process == process.number) {
+            // SAFETY: numbers only. What is there becomes zero; nobody looks at it any more.
+            let done = unsafe {
+                libc::fallocate(self.file.as_raw_fd(), PUNCH, chunk.offset as i64, chunk.len as i64)
+            };
+            if done == 0 {
+                chunk.kind.store(abi::FREED, Ordering::Release);
+                self.head().freed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// A log, up to some length.
     fn log(&self, offset: u64, most: u64) -> &[u8] {
         let head = size_of::<abi::LogHead>() as u64;
@@ -146,7 +176,7 @@ impl Arena {
         self.bytes(offset + head, len.min(most).min(abi::LOG_LEN - head))
     }
 
-    fn log_head(&self, offset: u64) -> &abi::LogHead {
+    pub(crate) fn log_head(&self, offset: u64) -> &abi::LogHead {
         let bytes = self.bytes(offset, size_of::<abi::LogHead>() as u64);
         // SAFETY: every log begins with one, at a multiple of a page.
         unsafe { &*bytes.as_ptr().cast() }
@@ -198,11 +228,20 @@ pub struct Process<'a> {
     pub statistics: abi::Statistics,
     /// Where the engine lies in it.
     pub(crate) engine: (u64, u64),
+    /// Where its log is.
+    pub(crate) at: u64,
     log: &'a [u8],
     counters: Vec<&'a [u8]>,
 }
 
 impl Process<'_> {
+    /// Where the log of the process is that this one was forked off.
+    pub(crate) fn parent(&self) -> Option<u64> {
+        let (kind, rest) = self.log.split_first_chunk::<4>()?;
+        let at = rest.get(4..12)?.try_into().expect("eight bytes");
+        (u32::from_le_bytes(*kind) == abi::PARENT).then(|| u64::from_le_bytes(at))
+    }
+
     /// A counter, over all its threads.
     #[must_use]
     pub fn count(&self, counter: u32) -> u64 {

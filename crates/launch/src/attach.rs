@@ -8,16 +8,17 @@ use crate::arena::Arena;
 use crate::image::Image;
 use crate::inject::Caller;
 use crate::processes::{maps, status, threads};
+use crate::run::{Options, arena_options};
 use crate::tracee::{Place, Tracee};
 use libc::{pid_t, user_regs_struct};
-use relive_abi::engine::{self as abi, Visit, ZONE};
+use relive_abi::engine::{self as abi, ARENA_LEN, Visit, ZONE};
 use std::time::{Duration, Instant};
 
 /// What mappings of an arena are called.
 const ARENA: &str = "/memfd:relive (deleted)";
 
 /// Where the engine's memory is, but for code and its tables: nothing else is put there.
-const ENGINE_ZONE: std::ops::Range<u64> = ZONE - (1 << 30)..ZONE + (1 << 43);
+const ENGINE_ZONE: std::ops::Range<u64> = ZONE - (1 << 30)..ZONE + 2 * ARENA_LEN;
 
 /// The code segment of 64-bit programs.
 const LONG_MODE: u64 = 0x33;
@@ -117,15 +118,12 @@ fn hold_all(pid: pid_t, hold: impl Fn(pid_t) -> Result<Held, Error>) -> Result<V
 }
 
 /// Puts the engine into a process. The arena is made in there, so that it can be mapped whoever the process belongs to.
-pub(crate) fn attach(pid: pid_t, image: &Image, options: u32) -> Result<Arena, Error> {
+pub(crate) fn attach(pid: pid_t, image: &Image, options: &Options) -> Result<Arena, Error> {
     let refused = |why: &str| Error::Refused { pid, why: why.to_owned() };
     check(pid)?;
     let mut held = hold_all(pid, |tid| Tracee::seize(tid).and_then(Held::new))?;
     if held.iter().any(|held| held.registers.cs != LONG_MODE) {
         return Err(refused("it is a 32-bit program"));
-    }
-    if held.iter().any(|held| held.registers.gs_base != 0) {
-        return Err(refused("it uses gs itself, which the engine needs"));
     }
     move_in(pid, &mut held, image, options).inspect_err(|_| {
         // As it was. If that fails too, the first reason is the better one.
@@ -134,13 +132,14 @@ pub(crate) fn attach(pid: pid_t, image: &Image, options: u32) -> Result<Arena, E
 }
 
 /// Maps all that the engine needs into a process, and lets it take over its threads.
-fn move_in(pid: pid_t, held: &mut [Held], image: &Image, options: u32) -> Result<Arena, Error> {
+fn move_in(pid: pid_t, held: &mut [Held], image: &Image, options: &Options) -> Result<Arena, Error> {
     let first = &held[0].tracee;
     let caller = Caller::new(first)?;
     let place = caller.map_engine(image)?;
     first.write(place.start, b"relive\0")?;
     let fd = caller.call(libc::SYS_memfd_create, [place.start, libc::MFD_CLOEXEC.into(), 0, 0, 0, 0])?;
-    let arena = Arena::open(&format!("/proc/{}/fd/{fd}", first.tid), options)?;
+    let arena =
+        Arena::open(&format!("/proc/{}/fd/{fd}", first.tid), arena_options(options), options.cache_len)?;
     let mapped = caller.map_arena(&arena, fd)?;
     drop(caller);
     first.write(place.start, &image.at(place.start))?;
@@ -159,7 +158,8 @@ fn move_in(pid: pid_t, held: &mut [Held], image: &Image, options: u32) -> Result
         let rseq = thread.rseq()?;
         let known = ready.last().map_or(0, |visit: &Visit| visit.thread);
         let (pc, in_call) = (thread.registers.rip, thread.is_in_call().into());
-        let mut visit = Visit { thread: known, pc, in_call, mask: thread.mask, rseq, ..request };
+        let gs = [thread.registers.gs_base, thread.registers.gs];
+        let mut visit = Visit { thread: known, pc, in_call, mask: thread.mask, gs, rseq, ..request };
         thread.tracee.visit(&place, &mut visit)?;
         if visit.answer != abi::DONE {
             release(held, &place)?;
@@ -170,7 +170,7 @@ fn move_in(pid: pid_t, held: &mut [Held], image: &Image, options: u32) -> Result
         ready.push(visit);
     }
     for (held, visit) in held.iter().zip(&ready) {
-        let registers = user_regs_struct { rip: visit.pc, gs_base: visit.thread, ..held.registers };
+        let registers = user_regs_struct { rip: visit.pc, gs: 0, gs_base: visit.thread, ..held.registers };
         held.tracee.set_registers(&registers)?;
         held.tracee.set_mask(visit.mask)?;
     }
@@ -234,8 +234,8 @@ fn bring_out(tid: pid_t, place: &Place) -> Result<Held, Error> {
         let thread = held.registers.gs_base;
         let pc = held.registers.rip;
         let mut visit = Visit { what: abi::LOCATE, thread, pc, answer: abi::BUSY, ..Visit::default() };
-        // In the engine it may hold its lock, or not have begun.
-        if !place.holds(pc) {
+        // In the engine it may hold its lock, or not have begun; unless it waits there.
+        if !place.holds(pc) || held.is_in_call() {
             if thread == 0 {
                 return Ok(held);
             }
@@ -252,6 +252,12 @@ fn bring_out(tid: pid_t, place: &Place) -> Result<Held, Error> {
                 return Ok(held);
             }
             abi::STEP => held.tracee.step()?,
+            abi::GIVE_UP => {
+                let registers = user_regs_struct { rip: visit.pc, orig_rax: u64::MAX, ..held.registers };
+                held.tracee.set_registers(&registers)?;
+                held.tracee.set_mask(held.mask)?;
+                held.tracee.pause(0)?;
+            }
             _ if start.elapsed() > PATIENCE => return Err(Error::Busy(tid)),
             _ => held.tracee.pause(0)?,
         }
@@ -272,20 +278,17 @@ fn release(held: &[Held], place: &Place) -> Result<(), Error> {
         let mut visit = Visit { what, thread: held.thread, mask: held.mask, ..Visit::default() };
         held.tracee.visit(place, &mut visit).map(|()| visit)
     };
-    let mut last = None;
-    let mut masks = Vec::new();
-    for thread in held {
-        masks.push(thread.mask);
-        if thread.thread != 0 {
-            *masks.last_mut().expect("just put there") = ask(thread, abi::RELEASE)?.mask;
-            last = Some(thread);
-        }
+    let mut ready = Vec::new();
+    for thread in held.iter().filter(|held| held.thread != 0) {
+        let Visit { mask, gs: [gs_base, gs], .. } = ask(thread, abi::RELEASE)?;
+        ready.push((thread, user_regs_struct { gs_base, gs, ..thread.registers }, mask));
     }
-    if let Some(last) = last {
+    if let Some((last, ..)) = ready.last() {
         ask(last, abi::CLOSE)?;
     }
-    for (held, mask) in held.iter().zip(masks) {
-        held.tracee.set_registers(&user_regs_struct { gs_base: 0, ..held.registers })?;
+    ready.extend(held.iter().filter(|held| held.thread == 0).map(|held| (held, held.registers, held.mask)));
+    for (held, registers, mask) in ready {
+        held.tracee.set_registers(&registers)?;
         held.tracee.set_mask(mask)?;
     }
     unmap(&held[0].tracee)

@@ -8,7 +8,7 @@ use crate::tracee::{Tracee, request, wait};
 use crate::{attach, inject};
 use libc::pid_t;
 use relive_abi::engine::{
-    DID_NOT_EXECUTE, FOLLOWED, FREE, Mailbox, NOT_FOLLOWED, WILL_EXECUTE, WILL_RESTRICT,
+    DID_NOT_EXECUTE, EXECUTED, FOLLOWED, FREE, Mailbox, NOT_FOLLOWED, WILL_EXECUTE, WILL_RESTRICT,
 };
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -68,7 +68,7 @@ fn let_restrict(mailbox: &Mailbox, arena: &Arena, image: &Image) {
     };
     let Some(pid) = status(tid, "Tgid").and_then(|pid| pid.parse().ok()) else { return reply(FREE) };
     let name = status(tid, "Name").unwrap_or_default();
-    let engine = arena.processes().iter().rfind(|p| p.pid as pid_t == pid).map(|p| p.engine);
+    let engine = arena.engine_of(pid);
     // Whether it can be done has to be known before it leaves the engine.
     let (Some(engine), Ok(_)) = (engine, Tracee::seize(tid)) else { return reply(NOT_FOLLOWED) };
     reply(FOLLOWED);
@@ -134,7 +134,12 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
             return Err(Error::Gone(pid));
         }
         if is_execution(status) {
-            return inject::after_execution(pid, image, arena);
+            let before = mailbox.log.load(Ordering::Relaxed);
+            if before != 0 {
+                arena.log_head(before).state.store(EXECUTED, Ordering::Release);
+            }
+            let mask = mailbox.mask.load(Ordering::Relaxed);
+            return inject::after_execution(pid, Some(mask), image, arena);
         }
         // Some signal for the program on its way.
         let signal = match libc::WSTOPSIG(status) {

@@ -68,10 +68,15 @@ impl Drop for Caller<'_> {
 }
 
 /// Puts the engine into a process that has just executed a program, and lets it take over. The first stop is still
-/// inside that system call.
-pub(crate) fn after_execution(pid: pid_t, image: &Image, arena: &Arena) -> Result<(), Error> {
+/// inside that system call. Of signals, it blocks those that the mask says in the end, or the same as now.
+pub(crate) fn after_execution(
+    pid: pid_t,
+    mask: Option<u64>,
+    image: &Image,
+    arena: &Arena,
+) -> Result<(), Error> {
     let tracee = Tracee::stopped(pid)?;
-    let mask = tracee.mask()?;
+    let mask = mask.map_or_else(|| tracee.mask(), Ok)?;
     tracee.set_mask(u64::MAX)?;
     request(libc::PTRACE_SYSCALL, pid, 0)?;
     wait(pid)?;

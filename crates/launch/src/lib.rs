@@ -5,8 +5,10 @@
 //! * [`measure()`]: a process that is running already, for a while
 //! * `inject`: puts the engine into a process that stands still; `attach`: into one that runs, and out of it again
 //! * `follow`: answers processes that are about to execute another program
+//! * `over`: processes that are over while others go on
 //! * [`arena`]: the memory shared with all of them, and what is written there
 //! * [`seen`]: what that says about the files they executed
+//! * [`generated`], [`vdso`]: code that is in no file
 
 #![allow(unsafe_code)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -14,17 +16,22 @@
 pub mod arena;
 mod attach;
 mod follow;
+pub mod generated;
 mod image;
 mod inject;
+mod intervals;
 mod limits;
 mod measure;
+mod over;
 mod processes;
 mod run;
 pub mod seen;
 mod tracee;
+pub mod vdso;
 
 pub use measure::measure;
-pub use run::{Ended, Options, end_by, run};
+pub use over::Each;
+pub use run::{Done, Ended, Options, end_by, run};
 
 /// Why a program could not be run.
 #[derive(Debug, thiserror::Error)]

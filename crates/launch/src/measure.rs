@@ -4,19 +4,26 @@ use crate::arena::Arena;
 use crate::attach::{attach, detach, is_measured};
 use crate::image::Image;
 use crate::limits::Limits;
-use crate::run::{Pipe, arena_options};
-use crate::{Error, Options, follow};
+use crate::over::{self, Each};
+use crate::run::Pipe;
+use crate::{Done, Ended, Error, Options, follow};
 use libc::pid_t;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Measures a process, and what it starts meanwhile, until it ends, the time is over or this process is told to end. Then
+/// Measures a process, and what it starts meanwhile, and tells of each process when it is over, or at the end: until it ends, the time is over or this process is told to end. Then
 /// all of them go on without the engine.
 ///
 /// # Errors
 /// If the process cannot be measured.
-pub fn measure(pid: pid_t, options: &Options, time: Option<Duration>) -> Result<Arena, Error> {
+pub fn measure(
+    pid: pid_t,
+    options: &Options,
+    time: Option<Duration>,
+    each: &mut Each<'_>,
+) -> Result<Done, Error> {
     Limits::raise();
     let told = told_to_end()?;
     // SAFETY: numbers only.
@@ -26,16 +33,19 @@ pub fn measure(pid: pid_t, options: &Options, time: Option<Duration>) -> Result<
     }
     let ended = Pipe(fd);
     let image = Image::new();
-    let arena = attach(pid, &image, arena_options(options)).map_err(|error| explain(pid, error))?;
+    let arena = attach(pid, &image, options).map_err(|error| explain(pid, error))?;
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let (_running, over) = mpsc::channel();
         scope.spawn(|| follow::serve(&arena, &image, &stop));
+        let arena = &arena;
+        scope.spawn(move || over::tell(arena, &over, each));
         wait(&[&told, &ended], time);
-        leave_all(&arena, &image);
+        leave_all(arena, &image);
         stop.store(true, Ordering::Release);
-        follow::ring(&arena);
-    });
-    Ok(arena)
+        follow::ring(arena);
+        Ok(Done { ended: Ended::Exit(0), is_complete: arena.is_complete() })
+    })
 }
 
 /// Takes the engine out of every process that is still there, and out of those they start meanwhile.
@@ -44,7 +54,9 @@ pub(crate) fn leave_all(arena: &Arena, image: &Image) {
     let mut failed = Vec::new();
     loop {
         // The same process executes one program after the other: the last counts.
-        let engines = arena.processes().into_iter().map(|p| (p.pid as pid_t, p.engine));
+        let mut processes = arena.processes();
+        processes.sort_unstable_by_key(|p| p.number);
+        let engines = processes.into_iter().map(|p| (p.pid as pid_t, p.engine));
         let mut found = false;
         for (pid, engine) in engines.collect::<HashMap<_, _>>() {
             if failed.contains(&pid) || !is_measured(pid) {

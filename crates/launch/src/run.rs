@@ -7,12 +7,14 @@ use crate::image::Image;
 use crate::inject;
 use crate::limits::Limits;
 use crate::measure::leave_all;
+use crate::over::{self, Each};
 use crate::tracee::wait;
 use libc::pid_t;
-use relive_abi::engine::{COUNT, TIME};
+use relive_abi::engine::{ALONE, COUNT, TIME};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc;
 
 /// How to run a command.
 pub struct Options {
@@ -22,6 +24,10 @@ pub struct Options {
     pub count: bool,
     /// Whether to take the time in the engine.
     pub time: bool,
+    /// Whether to follow what it starts.
+    pub follow: bool,
+    /// How many bytes of translated code a process may have.
+    pub cache_len: u64,
 }
 
 /// How it ended.
@@ -33,13 +39,21 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// Runs a command and everything it starts.
+/// What came of a run.
+pub struct Done {
+    /// How the command ended.
+    pub ended: Ended,
+    /// Whether there was room for everything that was to be counted.
+    pub is_complete: bool,
+}
+
+/// Runs a command and everything it starts, and tells of each process when it is over, or at the end.
 ///
 /// # Errors
 /// If it cannot be executed, or the engine cannot be put into it.
-pub fn run(options: Options) -> Result<(Ended, Arena), Error> {
+pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
     let limits = Limits::raise();
-    let arena = Arena::new(arena_options(&options))?;
+    let arena = Arena::new(arena_options(options), options.cache_len)?;
     let image = Image::new();
     let Child { pid, hold, error } = start(&options.command, &limits)?;
     leave_signals_to(pid);
@@ -49,25 +63,27 @@ pub fn run(options: Options) -> Result<(Ended, Arena), Error> {
         Ok(status) if follow::is_execution(status) => {}
         _ => return Err(failure(pid, &error, &options.command)),
     }
-    inject::after_execution(pid, &image, &arena)?;
+    inject::after_execution(pid, None, &image, &arena)?;
 
     let stop = AtomicBool::new(false);
-    let ended = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
+        let (_running, over) = mpsc::channel();
         scope.spawn(|| follow::serve(&arena, &image, &stop));
+        let arena = &arena;
+        scope.spawn(move || over::tell(arena, &over, each));
         let ended = end_of(pid);
         // What it has left behind goes on without the engine.
-        leave_all(&arena, &image);
+        leave_all(arena, &image);
         stop.store(true, Ordering::Release);
-        follow::ring(&arena);
-        ended
-    })?;
-    Ok((ended, arena))
+        follow::ring(arena);
+        Ok(Done { ended: ended?, is_complete: arena.is_complete() })
+    })
 }
 
 /// What is asked for, as bits.
 pub(crate) fn arena_options(options: &Options) -> u32 {
     let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-    flag(options.count, COUNT) | flag(options.time, TIME)
+    flag(options.count, COUNT) | flag(options.time, TIME) | flag(!options.follow, ALONE)
 }
 
 /// The command, for [`pass_on`].
@@ -144,6 +160,8 @@ fn start(command: &[OsString], limits: &Limits) -> Result<Child, Error> {
             // SAFETY: as above.
             unsafe {
                 libc::close(hold.0);
+                // Rust programs ignore it, others do not.
+                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                 let mut byte = 0u8;
                 libc::read(held.0, (&raw mut byte).cast(), 1);
                 limits.restore();

@@ -1,8 +1,11 @@
 //! What was executed, by file: the counters of all processes, put together.
 
 use crate::arena::{Arena, Process};
+use crate::generated::Generated;
+use crate::intervals::Intervals;
+use crate::vdso;
 use relive_abi::engine as abi;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 /// Where code comes from.
@@ -16,7 +19,8 @@ pub enum Origin {
     Generated,
 }
 
-/// A place in a file: which of [`Seen::files`], and how far from its start. For code that no file has, the address.
+/// A place in a file: which of [`Seen::files`], and how far from its start. For generated code, the address in
+/// [`Seen::generated`].
 pub type Place = (usize, u64);
 
 /// What was executed of one file.
@@ -24,49 +28,138 @@ pub type Place = (usize, u64);
 pub struct File {
     /// Where the code is.
     pub origin: Origin,
-    /// How many processes executed any of it.
-    pub processes: u64,
+    /// Which processes executed any of it, as the kernel numbers them.
+    pub processes: Vec<u32>,
     /// Instructions that were executed one after the other: from where to where, and how often.
     pub straight: Vec<(u64, u64, u64)>,
-    /// Branches that were taken, by where the branch ends and where it led.
+    /// Branches that were taken, by where the branch ends and where it led. [`ELSEWHERE`] is another file.
     pub taken: HashMap<(u64, u64), u64>,
     /// Computed jumps and calls, by their own place and where they led.
     pub targets: HashMap<(u64, Place), u64>,
+    /// Of generated code: where other jumps and calls lead, by where they end and the address they name.
+    pub ways: HashMap<(u64, u64), Place>,
+    /// Code that ran when there were no counters any more.
+    pub uncounted: Vec<(u64, u64)>,
+    /// How much of `straight` has been put together already.
+    compact: usize,
 }
+
+impl File {
+    /// Puts counts of the same code together, when there is much new: most processes do what others did.
+    fn compact(&mut self) {
+        const LITTLE: usize = 1 << 16;
+        if self.straight.len() < 2 * self.compact + LITTLE {
+            return;
+        }
+        self.straight.sort_unstable();
+        self.straight.dedup_by(|next, first| {
+            let same = (next.0, next.1) == (first.0, first.1);
+            if same {
+                first.2 += next.2;
+            }
+            same
+        });
+        self.compact = self.straight.len();
+    }
+}
+
+/// Not in the same file.
+pub const ELSEWHERE: u64 = u64::MAX;
 
 /// Everything that was executed.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// In the order in which they were met.
     pub files: Vec<File>,
+    /// Code in no file.
+    pub generated: Generated,
+    /// What code of the kernel is.
+    pub kernel: Vec<u8>,
+    /// How many units and targets ran that were not counted.
+    pub lost: u64,
     by_origin: HashMap<Origin, usize>,
 }
 
 /// A mapping of a process.
+#[derive(Clone, Copy, Debug)]
 struct Mapping {
-    start: u64,
-    end: u64,
     /// What to add to an address for a place in the file.
     shift: u64,
     file: usize,
 }
 
-impl Seen {
-    /// All that an arena holds.
-    #[must_use]
-    pub fn new(arena: &Arena) -> Self {
-        let mut seen = Self::default();
-        for process in arena.processes() {
-            seen.add(arena, &process);
+/// What lies where in a process, as far as its log has been read.
+#[derive(Default)]
+struct View {
+    mappings: Intervals<Mapping>,
+    /// What to add to an address of generated code for its version.
+    versions: Intervals<u64>,
+    /// Ways to generated code, of which it is not known yet what version they lead to.
+    open: Vec<Open>,
+    touched: HashSet<usize>,
+    /// Where generated code of units lies, by their number: see [`abi::AGAIN`].
+    units: HashMap<u32, Vec<(abi::Piece, u64)>>,
+}
+
+/// A way out of generated code: where it ends, what to add to addresses there, and the address it names.
+struct Open {
+    end: u64,
+    shift: u64,
+    to: u64,
+    count: Option<u64>,
+    is_call: bool,
+}
+
+/// A way from the end of some code to an address.
+struct Way {
+    end: u64,
+    from: Mapping,
+    to: u64,
+    is_call: bool,
+}
+
+/// A unit as it was written down.
+struct Unit<'a> {
+    head: abi::Unit,
+    pieces: Vec<abi::Piece>,
+    exits: Vec<abi::Exit>,
+    /// The code of each piece, if it was written down.
+    code: Vec<&'a [u8]>,
+}
+
+impl<'a> Unit<'a> {
+    fn read(body: &[u8], code: Option<&'a [u8]>) -> Option<Self> {
+        let (head, mut rest) = read::<abi::Unit>(body)?;
+        let mut unit = Self { head, pieces: Vec::new(), exits: Vec::new(), code: Vec::new() };
+        for _ in 0..head.pieces {
+            let (piece, behind) = read::<abi::Piece>(rest)?;
+            unit.pieces.push(piece);
+            rest = behind;
         }
-        seen
+        for _ in 0..head.exits {
+            let (exit, behind) = read::<abi::Exit>(rest)?;
+            unit.exits.push(exit);
+            rest = behind;
+        }
+        let Some(mut code) = code else { return Some(unit) };
+        for piece in &unit.pieces {
+            let (bytes, behind) = code.split_at_checked(piece.end.checked_sub(piece.start)? as usize)?;
+            unit.code.push(bytes);
+            code = behind;
+        }
+        Some(unit)
+    }
+}
+
+impl Seen {
+    /// Nothing yet.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { kernel: vdso::image().unwrap_or_default(), ..Self::default() }
     }
 
     /// What one process has executed.
     pub fn add(&mut self, arena: &Arena, process: &Process<'_>) {
-        let mut mappings: HashMap<u32, Mapping> = HashMap::new();
-        let mut touched = vec![false; self.files.len()];
-        let mut targets = Vec::new();
         let records = arena.records(process);
         let mut cut: HashMap<u32, Vec<abi::Interruption>> = HashMap::new();
         for (_, body) in records.iter().filter(|(kind, _)| *kind == abi::INTERRUPTION) {
@@ -74,39 +167,47 @@ impl Seen {
                 cut.entry(cut_at.unit).or_default().push(cut_at);
             }
         }
+        let mut view = View::default();
         let mut units = 0;
-        for (kind, body) in records {
+        let mut records = records.into_iter().peekable();
+        while let Some((kind, body)) = records.next() {
             match kind {
-                abi::MAPPING => {
-                    if let Some((number, mapping)) = self.mapping(body) {
-                        mappings.insert(number, mapping);
-                        touched.resize(self.files.len(), false);
+                abi::MAPPING => self.mapping(body, &mut view),
+                abi::UNIT => {
+                    let code = records.next_if(|(kind, _)| *kind == abi::CODE).map(|(_, code)| code);
+                    let cut = cut.get(&units).map_or(&[][..], Vec::as_slice);
+                    if let Some(unit) = Unit::read(body, code) {
+                        self.unit(units, &unit, process, &mut view, cut);
+                    }
+                    units += 1;
+                }
+                abi::AGAIN => {
+                    let Some((number, _)) = read::<u32>(body) else { continue };
+                    let View { units, versions, .. } = &mut view;
+                    for (piece, shift) in units.get(&number).into_iter().flatten() {
+                        versions.insert(piece.start, piece.end, *shift);
                     }
                 }
-                abi::UNIT => {
-                    let cut = cut.get(&units).map_or(&[][..], Vec::as_slice);
-                    units += 1;
-                    self.unit(body, process, &mappings, cut, &mut touched);
+                abi::TARGET => {
+                    self.target(body, process, &view);
                 }
-                abi::TARGET => targets.push(body),
                 _ => {}
             }
         }
-        for body in targets {
-            self.target(body, process, &mappings);
+        self.close(&view);
+        for &file in &view.touched {
+            self.files[file].processes.push(process.pid);
+            self.files[file].compact();
         }
-        for (file, touched) in self.files.iter_mut().zip(touched) {
-            file.processes += u64::from(touched);
-        }
+        self.lost += process.statistics.lost;
     }
 
-    fn mapping(&mut self, body: &[u8]) -> Option<(u32, Mapping)> {
-        let (head, rest) = read::<abi::Mapping>(body)?;
-        let path = rest.get(..head.path_len as usize)?;
+    fn mapping(&mut self, body: &[u8], view: &mut View) {
+        let Some((head, rest)) = read::<abi::Mapping>(body) else { return };
+        let Some(path) = rest.get(..head.path_len as usize) else { return };
         let origin = match path {
             b"[vdso]" => Origin::Kernel,
-            // A file that is gone has no code to look up any more.
-            [b'/', ..] if head.inode != 0 && !path.ends_with(b" (deleted)") => Origin::File(path_of(path)),
+            path if abi::is_file(path, head.inode) => Origin::File(path_of(path)),
             _ => Origin::Generated,
         };
         let shift = match origin {
@@ -114,48 +215,93 @@ impl Seen {
             Origin::Kernel => head.start.wrapping_neg(),
             Origin::Generated => 0,
         };
-        let files = &mut self.files;
-        let file = *self.by_origin.entry(origin.clone()).or_insert_with(|| {
-            let (straight, taken, targets) = (Vec::new(), HashMap::new(), HashMap::new());
-            files.push(File { origin, processes: 0, straight, taken, targets });
-            files.len() - 1
-        });
-        Some((head.number, Mapping { start: head.start, end: head.end, shift, file }))
+        let file = self.file(origin);
+        view.mappings.insert(head.start, head.end, Mapping { shift, file });
     }
 
-    /// The counts of a unit. Those of the files that it has code of are `touched`, if it ran.
+    fn file(&mut self, origin: Origin) -> usize {
+        let files = &mut self.files;
+        *self.by_origin.entry(origin.clone()).or_insert_with(|| {
+            files.push(File {
+                origin,
+                processes: Vec::new(),
+                straight: Vec::new(),
+                taken: HashMap::new(),
+                targets: HashMap::new(),
+                ways: HashMap::new(),
+                uncounted: Vec::new(),
+                compact: 0,
+            });
+            files.len() - 1
+        })
+    }
+
+    /// Where the pieces of a unit lie. `None` if that cannot be said.
+    fn locate(&mut self, unit: &Unit<'_>, pid: u32, view: &mut View) -> Option<Vec<Mapping>> {
+        let mut found = Vec::with_capacity(unit.pieces.len());
+        let mut generated = Vec::new();
+        for (i, piece) in unit.pieces.iter().enumerate() {
+            let mut mapping = view.mappings.at(piece.start)?;
+            let code = unit.code.get(i).copied();
+            if self.files[mapping.file].origin == Origin::Kernel {
+                let start = piece.start.wrapping_add(mapping.shift) as usize;
+                let known = self.kernel.get(start..).and_then(|rest| rest.get(..code?.len()));
+                if known != code {
+                    // Not the code that this kernel gives to this process.
+                    mapping = Mapping { shift: 0, file: self.file(Origin::Generated) };
+                }
+            }
+            if self.files[mapping.file].origin == Origin::Generated {
+                generated.push((i, piece, code?));
+            }
+            found.push(mapping);
+        }
+        if !generated.is_empty() {
+            let code: Vec<_> = generated.iter().map(|&(_, piece, code)| (piece.start, code)).collect();
+            let shift = self.generated.add(&code, pid)?;
+            for (i, piece, _) in generated {
+                found[i].shift = shift;
+                view.versions.insert(piece.start, piece.end, shift);
+            }
+        }
+        Some(found)
+    }
+
+    /// The counts of a unit.
     fn unit(
         &mut self,
-        body: &[u8],
+        number: u32,
+        unit: &Unit<'_>,
         process: &Process<'_>,
-        mappings: &HashMap<u32, Mapping>,
+        view: &mut View,
         cut: &[abi::Interruption],
-        touched: &mut [bool],
-    ) -> Option<()> {
-        let (head, mut rest) = read::<abi::Unit>(body)?;
-        if head.entries == abi::NO_COUNTER {
-            return None;
+    ) {
+        let Some(places) = self.locate(unit, process.pid, view) else {
+            self.lost += 1;
+            return;
+        };
+        let generated = unit.pieces.iter().zip(&places);
+        let generated = generated.filter(|(_, place)| self.files[place.file].origin == Origin::Generated);
+        let generated: Vec<_> = generated.map(|(piece, place)| (*piece, place.shift)).collect();
+        if !generated.is_empty() {
+            view.units.insert(number, generated);
         }
-        let mut reached = process.count(head.entries);
+        if unit.head.entries == abi::NO_COUNTER {
+            for (piece, place) in unit.pieces.iter().zip(&places) {
+                let (start, end) =
+                    (piece.start.wrapping_add(place.shift), piece.end.wrapping_add(place.shift));
+                self.files[place.file].uncounted.push((start, end));
+            }
+            return;
+        }
+        let mut reached = process.count(unit.head.entries);
         if reached == 0 && cut.is_empty() {
-            return None;
+            return;
         }
-        let mut pieces = Vec::new();
-        for _ in 0..head.pieces {
-            let (piece, behind) = read::<abi::Piece>(rest)?;
-            pieces.push((piece, mappings.get(&piece.mapping)?));
-            rest = behind;
-        }
-        let mut exits: Vec<abi::Exit> = Vec::new();
-        for _ in 0..head.exits {
-            let (exit, behind) = read::<abi::Exit>(rest)?;
-            exits.push(exit);
-            rest = behind;
-        }
-        for (i, &(piece, mapping)) in pieces.iter().enumerate() {
-            touched[mapping.file] = true;
-            let file = &mut self.files[mapping.file];
-            let place = |at: u64| at.wrapping_add(mapping.shift);
+        for (i, (piece, place)) in unit.pieces.iter().zip(&places).enumerate() {
+            view.touched.insert(place.file);
+            let file = &mut self.files[place.file];
+            let at = |at: u64| at.wrapping_add(place.shift);
             // Those that were interrupted here have not seen the rest.
             let (mut start, here) = (piece.start, cut.iter().filter(|cut| cut.piece as usize == i));
             let mut here: Vec<&abi::Interruption> = here.collect();
@@ -163,7 +309,7 @@ impl Seen {
             reached += here.iter().filter(|cut| cut.counted == 0).count() as u64;
             for cut in here {
                 if start < cut.pc {
-                    file.straight.push((place(start), place(cut.pc), reached));
+                    file.straight.push((at(start), at(cut.pc), reached));
                     start = cut.pc;
                 }
                 reached = reached.saturating_sub(1);
@@ -172,43 +318,102 @@ impl Seen {
                 break;
             }
             if start < piece.end {
-                file.straight.push((place(start), place(piece.end), reached));
+                file.straight.push((at(start), at(piece.end), reached));
             }
-            let left = exits.iter().filter(|exit| exit.piece as usize == i);
-            for exit in left.filter(|exit| exit.counter != abi::NO_COUNTER) {
-                let count = process.count(exit.counter).min(reached);
-                let rest = reached - count;
-                // Where the branch led, and how often; and how often the unit goes on.
-                let (to, taken, goes_on) = match exit.kind {
-                    abi::LOOP => (exit.to, rest, count),
-                    abi::STRAY | abi::GUESS => (pieces.get(i + 1)?.0.start, rest, rest),
-                    _ => (exit.to, count, rest),
-                };
-                reached = goes_on;
-                if taken == 0 {
+            for exit in unit.exits.iter().filter(|exit| exit.piece as usize == i) {
+                let next = unit.pieces.get(i + 1).zip(places.get(i + 1));
+                let way =
+                    Way { end: at(piece.end), from: *place, to: exit.to, is_call: exit.kind == abi::CALL };
+                if exit.counter == abi::NO_COUNTER {
+                    self.way(&way, None, view);
                     continue;
                 }
-                if exit.kind == abi::GUESS {
-                    let there = pieces[i + 1].1;
-                    let to = (there.file, to.wrapping_add(there.shift));
-                    *file.targets.entry((place(exit.to), to)).or_default() += taken;
-                } else {
-                    *file.taken.entry((place(piece.end), place(to))).or_default() += taken;
+                let count = process.count(exit.counter).min(reached);
+                let rest = reached - count;
+                // How often the branch was taken, and how often the unit goes on.
+                let taken =
+                    if matches!(exit.kind, abi::LOOP | abi::STRAY | abi::GUESS) { rest } else { count };
+                reached = if exit.kind == abi::LOOP { count } else { rest };
+                match (exit.kind, next) {
+                    _ if taken == 0 => {}
+                    (abi::GUESS, Some((next, there))) => {
+                        let to = (there.file, next.start.wrapping_add(there.shift));
+                        *self.files[place.file].targets.entry((at(exit.to), to)).or_default() += taken;
+                    }
+                    (abi::STRAY, Some((next, _))) => {
+                        self.way(&Way { to: next.start, ..way }, Some(taken), view);
+                    }
+                    _ => self.way(&way, Some(taken), view),
                 }
             }
+            // A jump inside the unit, or simply the next instruction.
+            let next = unit.pieces.get(i + 1).zip(places.get(i + 1));
+            if let Some((next, there)) = next.filter(|_| reached > 0)
+                && self.files[place.file].origin == Origin::Generated
+            {
+                let there = (there.file, next.start.wrapping_add(there.shift));
+                self.files[place.file]
+                    .ways
+                    .insert((at(piece.end), next.start.wrapping_add(place.shift)), there);
+            }
         }
-        Some(())
     }
 
-    fn target(&mut self, body: &[u8], process: &Process<'_>, mappings: &HashMap<u32, Mapping>) -> Option<()> {
+    /// A way, and how often it was taken if that was counted.
+    fn way(&mut self, way: &Way, count: Option<u64>, view: &mut View) {
+        let &Way { end, from, to, is_call } = way;
+        if to == 0 {
+            return;
+        }
+        if self.files[from.file].origin == Origin::Generated {
+            view.open.push(Open { end, shift: from.shift, to, count, is_call });
+        } else if let Some(count) = count {
+            let there = view.mappings.at(to).filter(|there| there.file == from.file);
+            let to = there.map_or(ELSEWHERE, |there| to.wrapping_add(there.shift));
+            *self.files[from.file].taken.entry((end, to)).or_default() += count;
+        }
+    }
+
+    /// Where ways out of generated code lead, when all of it is known.
+    fn close(&mut self, view: &View) {
+        let Some(&file) = self.by_origin.get(&Origin::Generated) else { return };
+        for &Open { end, shift, to, count, is_call } in &view.open {
+            // What hangs together by jumps is of the same version.
+            let version = Some(shift).filter(|_| !is_call);
+            let there = self.place(to, version, view).or_else(|| self.place(to, Some(shift), view));
+            let Some(there) = there else { continue };
+            self.files[file].ways.insert((end, to.wrapping_add(shift)), there);
+            if let Some(count) = count {
+                let to = if there.0 == file { there.1 } else { ELSEWHERE };
+                *self.files[file].taken.entry((end, to)).or_default() += count;
+            }
+        }
+    }
+
+    /// The place of an address, in the version that is asked for if it is in that.
+    fn place(&self, at: u64, version: Option<u64>, view: &View) -> Option<Place> {
+        let mapping = view.mappings.at(at)?;
+        let shift = match &self.files[mapping.file].origin {
+            Origin::Generated => version
+                .filter(|version| self.generated.holds(at.wrapping_add(*version)))
+                .or_else(|| view.versions.at(at))
+                .or(version)?,
+            _ => mapping.shift,
+        };
+        Some((mapping.file, at.wrapping_add(shift)))
+    }
+
+    fn target(&mut self, body: &[u8], process: &Process<'_>, view: &View) -> Option<()> {
         let (target, _) = read::<abi::Target>(body)?;
+        let (file, site) = self.place(target.site, None, view)?;
+        let to = self.place(target.to, None, view)?;
+        if target.counter == abi::NO_COUNTER {
+            self.files[file].uncounted.push((site, site + 1));
+            return None;
+        }
         let count = process.count(target.counter);
-        let from = mappings.get(&target.mapping)?;
-        let to = mappings.values().find(|m| (m.start..m.end).contains(&target.to))?;
         if count > 0 {
-            let to = (to.file, target.to.wrapping_add(to.shift));
-            let site = target.site.wrapping_add(from.shift);
-            *self.files[from.file].targets.entry((site, to)).or_default() += count;
+            *self.files[file].targets.entry((site, to)).or_default() += count;
         }
         Some(())
     }

@@ -8,6 +8,7 @@ use relive_abi::rprof::SlotLayout;
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::{BlockId, Cfg, End};
 use relive_code::dominators::DominatorTree;
+use relive_code::graph::Graph;
 use relive_code::loops::LoopForest;
 use relive_image::data::{self, Data};
 use relive_image::elf::Elf;
@@ -411,9 +412,13 @@ fn loops(cfg: &Cfg) -> Vec<profile::Loop> {
     if !cfg.edges.iter().any(|edge| edge.inner_target().is_some_and(|to| to <= edge.from)) {
         return Vec::new();
     }
-    let graph = cfg.graph();
-    let tree = DominatorTree::new(&graph, &cfg.roots());
-    let forest = LoopForest::new(&graph, &tree);
+    loops_of(&cfg.graph(), &cfg.roots())
+}
+
+/// The loops of a graph.
+pub(crate) fn loops_of(graph: &Graph, roots: &[u32]) -> Vec<profile::Loop> {
+    let tree = DominatorTree::new(graph, roots);
+    let forest = LoopForest::new(graph, &tree);
     let loops = forest.ids().zip(forest.loops()).map(|(id, a_loop)| profile::Loop {
         header: a_loop.header,
         parent: a_loop.parent.map(|parent| parent.0),

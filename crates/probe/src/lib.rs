@@ -5,6 +5,7 @@
 
 pub mod describe;
 pub mod frequency;
+pub mod generated;
 pub mod graph;
 pub mod observed;
 pub mod placement;

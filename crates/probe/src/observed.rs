@@ -18,6 +18,8 @@ pub struct Observed {
     targets: BTreeMap<u64, Vec<(To, u64)>>,
     /// How many processes executed it.
     pub processes: u64,
+    /// Code that ran when there were no counters any more: from where to where.
+    pub uncounted: Vec<(u64, u64)>,
 }
 
 /// Where a computed jump or call led.
@@ -27,7 +29,7 @@ pub enum To {
     Own(u64),
     /// A place in another module, as linked.
     Foreign(Foreign, u64),
-    /// Code in no file.
+    /// Code in no file that is not known.
     Generated,
 }
 
@@ -57,6 +59,25 @@ impl Observed {
         self.targets.entry(site).or_default().push((to, count));
     }
 
+    /// How often the branch that ends at an address was taken.
+    #[must_use]
+    pub fn left(&self, end: u64) -> u64 {
+        self.taken.get(&end).into_iter().flatten().map(|t| t.1).sum()
+    }
+
+    /// Where a computed jump or call led.
+    pub fn targets_of(&self, site: u64) -> impl Iterator<Item = &To> {
+        self.targets.get(&site).into_iter().flatten().map(|(to, _)| to)
+    }
+
+    /// Where all of them led, in the same module.
+    pub fn own_targets(&self) -> impl Iterator<Item = u64> {
+        self.targets.values().flatten().filter_map(|(to, _)| match to {
+            To::Own(to) => Some(*to),
+            _ => None,
+        })
+    }
+
     /// How often the instruction at an address, or around it, was executed.
     #[must_use]
     pub fn executed(&self, at: u64) -> u64 {
@@ -65,14 +86,30 @@ impl Observed {
 
     /// Fills in the counts of a module that has none.
     pub fn fill(&self, module: &mut Module) {
+        let mut reason = None;
         for function in module.functions.iter_mut().filter(|f| f.state == State::Measured) {
             self.fill_function(function);
+            let holds = |&(start, end): &(u64, u64)| {
+                function.pieces.iter().any(|piece| start < piece.start + piece.len && piece.start < end)
+            };
+            if self.uncounted.iter().any(holds) {
+                let text =
+                    || module.texts.intern("counters were used up: some of its executions are not counted");
+                function.approximate = Some(*reason.get_or_insert_with(text));
+            }
         }
         self.fill_sites(module);
         module.runs = self.processes;
     }
 
     fn fill_function(&self, function: &mut Function) {
+        self.measure(function);
+        // Where several ways that nobody saw lead to one block, they stay unknown.
+        flow::solve(function);
+    }
+
+    /// Fills in what was seen.
+    pub(crate) fn measure(&self, function: &mut Function) {
         for block in &mut function.blocks {
             block.count = Some(Count::measured(self.executed(block.address)));
         }
@@ -98,8 +135,6 @@ impl Observed {
             };
             edge.count = Some(Count::measured(count));
         }
-        // Where several ways that nobody saw lead to one block, they stay unknown.
-        flow::solve(function);
     }
 
     fn fill_sites(&self, module: &mut Module) {

@@ -46,7 +46,7 @@ impl Screen<'_, '_> {
     fn name(&self, module: &Module, name: &str) -> String {
         let name = shown(name, self.args);
         match self.label(module) {
-            Some(label) => format!("{name} [{label}]"),
+            Some(label) => format!("{name} [{}]", label.trim_matches(['[', ']'])),
             None => name.into_owned(),
         }
     }

@@ -67,6 +67,38 @@ fn signals_and_stacks() {
     check("g++ -O2", "before_and_after.cc", &[]);
 }
 
+/// Programs that make it hard for the engine. `relive-benchmarks torture` runs them many times.
+#[test]
+fn torture() {
+    for (source, how) in [
+        ("changing_code.c", &["gcc -O2 -w", "gcc -O0 -w"][..]),
+        ("faults.c", &["gcc -O2", "gcc -O0 -fcf-protection=full"]),
+        ("gs.c", &["gcc -O2", "gcc -O0 -no-pie"]),
+        ("odd_instructions.c", &["gcc -O2", "gcc -O1 -static"]),
+        ("process_storm.c", &["gcc -O2"]),
+        ("signal_masks.c", &["gcc -O2"]),
+        ("signal_storm.c", &["gcc -O2", "gcc -O0"]),
+        ("stacks.c", &["gcc -O2"]),
+        ("thread_storm.c", &["gcc -O2"]),
+        ("throws.cc", &["g++ -O2", "g++ -O2 -static"]),
+    ] {
+        for how in how {
+            check(how, &format!("../../run/programs/{source}"), &[]);
+        }
+    }
+}
+
+/// Functions that are called a second time, behind their beginning, when they have been given a larger stack.
+#[test]
+fn split_stacks() {
+    let lab = Lab::new();
+    if lab.can_build("gcc -fsplit-stack") {
+        let native = lab.build("gcc -O2 -fsplit-stack", "../../run/programs/stacks.c", "program");
+        let expected = lab.run(&native, &[]);
+        run(&lab, &native, &[]).behaves_as(&expected, "split stacks");
+    }
+}
+
 #[test]
 fn registers_of_all_kinds() {
     if std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" avx ")) {
@@ -80,18 +112,148 @@ fn threads() {
     check("gcc -O2 -pthread", "cancelled.c", &[]);
 }
 
+/// Code that a program makes is counted like any other, each version of it apart.
+#[test]
+fn generated_code() {
+    for args in [&[][..], &["writable"], &["named"]] {
+        let lab = Lab::new();
+        let native = lab.build("gcc -O2", "generated.c", "program");
+        let expected = lab.run(&native, args);
+        let mut command = relive();
+        command.current_dir(lab.folder()).args(["run", "-o", "run.rprof", "--"]).arg(&native).args(args);
+        let got = lab.finish(command);
+        got.behaves_as(&expected, "generated.c");
+        let profile = Profile(lab.path("run.rprof"));
+        profile.meets(&got.stdout, "generated.c");
+    }
+    remove_names();
+}
+
+/// What `generated.c` has left for `perf`.
+fn remove_names() {
+    for file in std::fs::read_dir("/tmp").expect("it is there").flatten() {
+        let is_map = file.file_name().to_string_lossy().starts_with("perf-");
+        let text =
+            if is_map { std::fs::read_to_string(file.path()).unwrap_or_default() } else { String::new() };
+        if text.starts_with("70000000 9 sum\n70001000 1f twice\n") {
+            let _ = std::fs::remove_file(file.path());
+        }
+    }
+}
+
+/// How often a function of a profile was entered.
+fn entries(profile: &Profile, name: &str) -> Option<u64> {
+    profile.functions().iter().find(|f| f.name == name)?.entries
+}
+
+/// A profile for each process, or only of the first.
+#[test]
+fn children_apart_or_not_at_all() {
+    let lab = Lab::new();
+    let native = lab.build("gcc -O1", "family.c", "program");
+    let run = |how: &str| {
+        let mut command = relive();
+        command.current_dir(lab.folder()).args([
+            "run",
+            "-o",
+            "run.rprof",
+            "--modules",
+            "*/program",
+            how,
+            "--",
+        ]);
+        lab.finish(command_with(command, &native))
+    };
+    let counts = |file: &str| {
+        let profile = Profile(lab.path(file));
+        ["in_parent", "in_fork", "in_vfork", "in_program"].map(|name| entries(&profile, name))
+    };
+    let all = run("--follow-children");
+    assert_eq!(all.stdout, "fork 2\nvfork 3\nprogram 4\n", "{}", all.stderr);
+    assert_eq!(counts("run.rprof"), [Some(1), Some(2), Some(3), Some(4)]);
+    assert_eq!(run("--per-process").stdout, all.stdout);
+    assert_eq!(
+        counts("run.1.rprof"),
+        [Some(1), Some(0), Some(3), Some(0)],
+        "vfork has the memory of its parent"
+    );
+    assert_eq!(counts("run.2.rprof"), [Some(0), Some(2), Some(0), Some(0)]);
+    assert_eq!(counts("run.3.rprof"), [Some(0), Some(0), Some(0), Some(4)]);
+    assert!(!lab.path("run.4.rprof").exists());
+    assert_eq!(run("--follow-children=no").stdout, all.stdout);
+    assert_eq!(counts("run.rprof"), [Some(1), Some(0), Some(0), Some(0)]);
+}
+
+fn command_with(mut command: std::process::Command, program: &Path) -> std::process::Command {
+    command.arg(program);
+    command
+}
+
+/// Code that is given up and translated again, while threads are in it, goes on counting where it did.
+#[test]
+fn a_small_cache() {
+    let lab = Lab::new();
+    let native = lab.build("gcc -O2 -pthread", "much.c", "program");
+    let expected = lab.run(&native, &[]);
+    let run = |size: &str| {
+        let mut command = relive();
+        command.current_dir(lab.folder()).args(["run", "-o", "run.rprof", "--modules", "*/program"]);
+        command.args(["--engine-stats", "--cache-size", size, "--"]);
+        let got = lab.finish(command_with(command, &native));
+        assert_eq!(got.stdout, expected.stdout, "{size}: {}", got.stderr);
+        let renewed = got.stderr.lines().find_map(|line| line.strip_prefix("cache renewed"));
+        let renewed: u64 =
+            renewed.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).expect("a number");
+        let profile = Profile(lab.path("run.rprof"));
+        profile.meets(&got.stdout, size);
+        profile.adds_up(size);
+        let blocks = profile.blocks().into_iter().filter(|b| b.function != "tick");
+        (renewed, blocks.map(|b| (b.address, b.count)).collect::<Vec<_>>())
+    };
+    let (large, small) = (run("512"), run("1"));
+    assert_eq!(large.0, 0);
+    assert!(small.0 >= 3, "{}", small.0);
+    assert_eq!(large.1, small.1);
+}
+
+/// Code of the kernel is in no file, but has names.
+#[test]
+fn the_kernels_own_code() {
+    let lab = Lab::new();
+    let native = lab.build("gcc -O2", "clock.c", "program");
+    let mut command = relive();
+    command
+        .current_dir(lab.folder())
+        .args(["run", "-o", "run.rprof", "--modules", "?vdso?", "--"])
+        .arg(&native);
+    assert!(lab.finish(command).status.success());
+    let functions = Profile(lab.path("run.rprof")).functions();
+    let clock = functions.iter().find(|f| f.name.contains("clock_gettime")).expect("it has a name");
+    assert_eq!(clock.entries, Some(100));
+}
+
 #[test]
 fn indirect_calls() {
     check("g++ -O2", "calls.cc", &[]);
     check("gcc -O2", "storm.c", &[]);
 }
 
+/// The same output and exit status as natively, whatever is counted.
+fn behaves(how: &str, source: &str) {
+    let lab = Lab::new();
+    let native = lab.build(how, source, "program");
+    let expected = lab.run(&native, &[]);
+    run(&lab, &native, &[]).behaves_as(&expected, source);
+}
+
 #[test]
 fn processes() {
-    let lab = Lab::new();
-    let native = lab.build("gcc -O2", "processes.c", "program");
-    let expected = lab.run(&native, &[]);
-    run(&lab, &native, &[]).behaves_as(&expected, "processes");
+    behaves("gcc -O2", "processes.c");
+}
+
+#[test]
+fn borders_of_memory() {
+    behaves("gcc -O2", "borders.c");
 }
 
 /// Every block and edge that a rewritten program counts, in one that is not.
@@ -124,6 +286,21 @@ fn counts_as_instrument() {
         }
         engine.adds_up(source);
     }
+}
+
+/// Each of many processes is counted once, though what they have counted is taken away while others go on.
+#[test]
+fn many_processes() {
+    let lab = Lab::new();
+    let script = "i=0; while [ $i -lt 200 ]; do (exit 3); i=$((i + 1)); done; (exec /bin/true); echo $i";
+    let mut command = relive();
+    command.current_dir(lab.folder()).args(["run", "-o", "many.rprof", "--engine-stats", "--"]);
+    command.args(["/bin/sh", "-c", script]);
+    let ran = lab.finish(command);
+    assert_eq!((ran.status.code(), ran.stdout.as_str()), (Some(0), "200\n"), "{}", ran.stderr);
+    let processes = ran.stderr.lines().find_map(|line| line.strip_prefix("processes")).expect("a line");
+    // The shell, its 200 children, the one that became another program, and that program.
+    assert_eq!(processes.trim(), "203");
 }
 
 /// What a process has counted is there, whatever became of it.

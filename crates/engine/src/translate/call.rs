@@ -99,17 +99,22 @@ impl Writer<'_, '_> {
         self.mark(pc, spilled);
         self.unit.hot.raw(&[0x59]); // pop rcx
         self.mark(STEP, Spilled::default());
-        self.unit.hot.store(offset::TARGET, Gpr::RCX);
         if let [.., 0xc2, low, high] = *step.bytes() {
             // lea rsp, [rsp + n]
             self.unit.hot.raw(&[0x48, 0x8d, 0xa4, 0x24, low, high, 0, 0]);
         }
+        self.return_to_rcx(step);
+    }
+
+    /// Returns to where `rcx` says, which is spilled.
+    pub(super) fn return_to_rcx(&mut self, step: &Step) {
+        self.unit.hot.store(offset::TARGET, Gpr::RCX);
         self.unit.hot.raw(&[0x0f, 0xb7, 0xc9]); // movzx ecx, cx
         self.mark(RETURNING, Spilled::default());
         self.unit.hot.push_from_table(offset::RETURNS);
         self.mark(STEP, Spilled::default());
         self.unit.hot.raw(&[0xc3]);
-        self.exit(abi::RETURN, step.piece, pc, 0, 0, 0, abi::NO_COUNTER);
+        self.exit(abi::RETURN, step.piece, step.pc(), 0, 0, 0, abi::NO_COUNTER);
     }
 
     /// Puts the address a call comes back to on the program's stack.

@@ -3,6 +3,7 @@
 //! What the engine adds to a program's code reaches its own memory through `gs` and touches neither flags nor the
 //! stack, unless it says so.
 
+use crate::message::fatal;
 use alloc::vec::Vec;
 use relive_code::isa::Gpr;
 
@@ -96,6 +97,23 @@ impl Buffer {
         self.gs(0x8b, register, offset);
     }
 
+    /// Loads a register from the thread's memory, or only 32 bits of it; the rest becomes zero.
+    pub fn load_part(&mut self, register: Gpr, offset: u32, wide: bool) {
+        if wide {
+            return self.load(register, offset);
+        }
+        let number = register.number() as u8;
+        self.raw(&[0x65, 0x40 | (number >> 3) << 2, 0x8b, (number & 7) << 3 | 4, 0x25]);
+        self.u32(offset);
+    }
+
+    /// Stores the lower half of a register to the thread's memory.
+    pub fn store_half(&mut self, offset: u32, register: Gpr) {
+        let number = register.number() as u8;
+        self.raw(&[0x65, 0x40 | (number >> 3) << 2, 0x89, (number & 7) << 3 | 4, 0x25]);
+        self.u32(offset);
+    }
+
     /// Stores a register to the thread's memory.
     pub fn store(&mut self, offset: u32, register: Gpr) {
         self.gs(0x89, register, offset);
@@ -150,7 +168,9 @@ impl Buffer {
 /// The distance between two addresses, which must be less than 2 GiB.
 pub fn near(from: u64, to: u64) -> u32 {
     let distance = to.wrapping_sub(from) as i64;
-    debug_assert!(i32::try_from(distance).is_ok(), "{from:#x} to {to:#x}");
+    if i32::try_from(distance).is_err() {
+        fatal(format_args!("{to:#x} is out of reach of code at {from:#x}"));
+    }
     distance as u32
 }
 

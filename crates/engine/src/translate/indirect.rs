@@ -1,10 +1,10 @@
 //! Jumps, calls and returns whose target only the run tells.
 
 use super::emit::Buffer;
-use super::{IN_RCX, Progress, Spilled, Step, Writer};
+use super::{IN_RCX, Progress, Spilled, Step, Writer, rare};
 use crate::thread::offset;
 use relive_abi::engine as abi;
-use relive_code::isa::{Flow, Gpr, Tie};
+use relive_code::isa::{Flow, Gpr, Rare, Tie};
 
 impl Writer<'_, '_> {
     pub(super) fn indirect(&mut self, step: &Step) {
@@ -15,7 +15,7 @@ impl Writer<'_, '_> {
         self.unit.hot.store(offset::RCX, Gpr::RCX);
         let spilled = Spilled { rcx: true, ..Spilled::default() };
         self.mark(pc, spilled);
-        load_target(&mut self.unit.hot, step);
+        self.load_target(step);
         let is_call = step.insn.flow() == Flow::IndirectCall;
         if is_call {
             self.push_return(step.insn.next_addr().0);
@@ -25,17 +25,31 @@ impl Writer<'_, '_> {
         if is_call {
             return self.call(step, abi::INDIRECT_CALL, 0);
         }
+        self.jump_to_rcx(step);
+    }
+
+    /// Loads what an indirect jump or call would load, into `rcx`, which is spilled.
+    pub(super) fn load_target(&mut self, step: &Step) {
+        match step.rare {
+            Some(Rare::Gs) => self.load_target_through_gs(step),
+            Some(Rare::LowRelative(address)) => rare::load_target_at(&mut self.unit.hot, address),
+            _ => load_target(&mut self.unit.hot, step),
+        }
+    }
+
+    /// The end of a unit with a jump to where `rcx` says, which is spilled.
+    pub(super) fn jump_to_rcx(&mut self, step: &Step) {
         let number = self.next_exit();
         let stub = self.unit.cold.here();
         self.unit.cold.store_number(offset::EXIT, number);
         self.unit.cold.jump_through(offset::ENTER_INDIRECT);
         let field = self.unit.hot.jump(stub);
-        self.exit(abi::INDIRECT_JUMP, step.piece, pc, 0, field, stub, abi::NO_COUNTER);
+        self.exit(abi::INDIRECT_JUMP, step.piece, step.pc(), 0, field, stub, abi::NO_COUNTER);
     }
 }
 
-/// Loads what an indirect jump or call would load, into `rcx`: `ff /2` and `ff /4` become `8b /1`.
-pub(super) fn load_target(code: &mut Buffer, step: &Step) {
+/// The same as it is: `ff /2` and `ff /4` become `8b /1`.
+fn load_target(code: &mut Buffer, step: &Step) {
     let bytes = step.bytes();
     let opcode = bytes.iter().position(|&b| b == 0xff).expect("the only indirect jump there is");
     let mut rex = 0x48;

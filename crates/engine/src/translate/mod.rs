@@ -11,6 +11,7 @@ mod call;
 pub mod emit;
 pub mod free;
 mod indirect;
+mod rare;
 mod trace;
 
 use crate::thread::offset;
@@ -19,8 +20,9 @@ pub use call::{Call, DROP, close_landing, is_call, landing, skip_call};
 use emit::Buffer;
 use free::Free;
 use relive_abi::engine as abi;
+use relive_abi::kernel::EFAULT;
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Tie};
+use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Rare, Tie};
 pub use trace::{Leg, Then, can_compare, differ};
 
 /// The longest instruction.
@@ -110,6 +112,11 @@ pub struct Exit {
 }
 
 impl Exit {
+    /// Where its field leads as long as the way is not known. A call has an address to drop first.
+    pub fn unknown(&self) -> u64 {
+        if self.kind == abi::INDIRECT_CALL { self.stub - DROP.len() as u64 } else { self.stub }
+    }
+
     /// As it is written down.
     pub fn record(&self) -> abi::Exit {
         abi::Exit { piece: self.piece, counter: self.counter, to: self.to, kind: self.kind, unused: 0 }
@@ -126,6 +133,10 @@ pub struct Spilled {
     pub rax: bool,
     /// `rcx` is in [`offset::RCX`].
     pub rcx: bool,
+    /// This one is in [`offset::SCRATCH`].
+    pub scratch: Option<Gpr>,
+    /// To this one, the program's base of `gs` has been added.
+    pub shifted: Option<Gpr>,
 }
 
 /// Instead of an address in a [`Mark`]: the program is about to go where `rcx` says.
@@ -155,6 +166,18 @@ pub struct Mark {
     pub piece: u32,
     /// What the unit's counters say of this.
     pub progress: Progress,
+}
+
+impl Mark {
+    /// Whether all of the program's state is what it is before an instruction of the program, at this address.
+    pub fn is_whole(&self, at: u64) -> bool {
+        self.at == at && self.spilled == Spilled::default() && is_place(self.pc)
+    }
+
+    /// Whether an instruction of the program begins here: not only the way to another unit, where it does.
+    pub fn begins(&self, at: u64) -> bool {
+        self.is_whole(at) && self.progress != Progress::Done
+    }
 }
 
 /// How far a unit has come, for its counters.
@@ -205,6 +228,7 @@ struct Step {
     bytes: [u8; LONGEST],
     piece: u32,
     then: Then,
+    rare: Option<Rare>,
 }
 
 impl Step {
@@ -244,10 +268,12 @@ fn follow(source: &dyn Source, start: u64) -> Way {
         let Some(insn) = found else { break };
         let copy = copy(&bytes[(insn.addr().0 - first) as usize..]);
         let piece = way.pieces.len() as u32 - 1;
-        way.steps.push(Step { insn, bytes: copy, piece, then: Then::On });
+        let rare = insn.rare();
+        way.steps.push(Step { insn, bytes: copy, piece, then: Then::On, rare });
         way.next = insn.next_addr().0;
         way.pieces[piece as usize].end = way.next;
         match insn.flow() {
+            _ if rare.is_some_and(rare::ends) => break,
             Flow::Next if insn.is_fast_syscall() => break,
             Flow::Next => {}
             Flow::Branch(_) if branches < MOST_BRANCHES => {
@@ -456,6 +482,11 @@ impl Writer<'_, '_> {
         let pc = step.pc();
         self.mark(pc, Spilled::default());
         let bytes = step.bytes();
+        if let Some(rare) = step.rare
+            && let Some(is_end) = self.rare(step, rare)
+        {
+            return is_end;
+        }
         match step.insn.tie(bytes) {
             Tie::Operand { field, target } if !is_indirect(&step.insn) => {
                 let hot = &mut self.unit.hot;
@@ -603,6 +634,7 @@ impl Writer<'_, '_> {
         let next = step.insn.next_addr().0;
         leave(&mut self.unit.cold, number);
         let hot = &mut self.unit.hot;
+        hot.store(offset::SCRATCH, Gpr::RAX);
         hot.raw(&[0x0f, 0xb7, 0xc8]); // movzx ecx, ax
         hot.raw(&[0x65, 0x0f, 0xb6, 0x89]); // movzx ecx, byte gs:[rcx + …]
         hot.raw(&offset::KERNEL_CALLS.to_le_bytes());
@@ -611,17 +643,29 @@ impl Writer<'_, '_> {
         hot.distance(stub, 0);
         // Where the kernel comes back to if it wants to be called again.
         self.mark(step.pc(), Spilled::default());
-        self.unit.hot.raw(step.bytes());
+        // Prefixes mean nothing, and the kernel goes back by two bytes.
+        self.unit.hot.raw(&[0x0f, 0x05]);
         self.progress = Progress::Done;
         self.mark(next, Spilled::default());
+        self.exit(abi::KERNEL, step.piece, step.pc(), next, 0, stub, abi::NO_COUNTER);
+        // The kernel may not have been able to write to code.
+        let refused = self.unit.cold.here();
+        let number = self.next_exit();
+        leave(&mut self.unit.cold, number);
+        self.exit(abi::REFUSED, step.piece, step.pc(), next, 0, refused, abi::NO_COUNTER);
+        self.unit.hot.raw(&[0x48, 0x8d, 0x48, EFAULT.0 as u8]); // lea rcx, [rax + …]
+        self.unit.hot.raw(&[0xe3, 0]); // jrcxz to the last jump
+        let short = self.unit.hot.bytes.len();
         // As the kernel leaves it: where it came back to.
         self.unit.hot.address(Gpr::RCX, next);
-        let after = self.next_exit() + 1;
-        self.exit(abi::KERNEL, step.piece, step.pc(), next, 0, 0, abi::NO_COUNTER);
         let stub = self.unit.cold.here();
-        leave(&mut self.unit.cold, after);
+        let number = self.next_exit();
+        leave(&mut self.unit.cold, number);
         let field = self.unit.hot.jump(stub);
         self.exit(abi::JUMP, step.piece, step.pc(), next, field, stub, abi::NO_COUNTER);
+        self.unit.hot.bytes[short - 1] = (self.unit.hot.bytes.len() - short) as u8;
+        self.unit.hot.raw(&[0xe9]);
+        self.unit.hot.distance(refused, 0);
     }
 }
 

@@ -3,8 +3,7 @@
 //! Not into calls: the processor would not foresee the returns of those that leave the way before.
 
 use super::emit::Buffer;
-use super::indirect::load_target;
-use super::{IN_RCX, Piece, STEP, Source, Spilled, Step, Way, Writer, copy, count, free, leave, patch};
+use super::{IN_RCX, Piece, STEP, Source, Spilled, Step, Way, Writer, copy, count, free, leave, patch, rare};
 use crate::processor;
 use crate::thread::offset;
 use crate::translate::free::Free;
@@ -46,7 +45,12 @@ pub(super) fn along(source: &dyn Source, legs: &[Leg]) -> Way {
             let Some(insn) = Decode::new(bytes, LinkAddr(at)).next() else { return way };
             at = insn.next_addr().0;
             let then = if at == leg.end { leg.then } else { Then::On };
-            way.steps.push(Step { insn, bytes: copy(bytes), piece: piece as u32, then });
+            let rare = insn.rare();
+            way.steps.push(Step { insn, bytes: copy(bytes), piece: piece as u32, then, rare });
+            if rare.is_some_and(rare::ends) {
+                way.pieces.truncate(piece + 1);
+                return way;
+            }
         }
         way.next = at;
     }
@@ -95,7 +99,7 @@ impl Writer<'_, '_> {
         let spilled = Spilled { rcx: true, ..Spilled::default() };
         self.unit.hot.store(offset::RCX, Gpr::RCX);
         self.mark(pc, spilled);
-        load_target(&mut self.unit.hot, step);
+        self.load_target(step);
         self.mark(STEP, Spilled::default());
         let elsewhere = self.compare(to);
         self.mark_cold(STEP);

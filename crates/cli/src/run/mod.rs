@@ -1,23 +1,23 @@
 //! `relive run`: runs a command under the engine and leaves a profile of everything it executed.
 
-use crate::build::{self, Reading};
+mod modules;
+mod perf_map;
+
+use self::modules::Describing;
 use crate::output::{grouped, write_to};
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use relive_abi::engine::Statistics;
-use relive_image::loader::{Loaded, Options as LoadOptions};
-use relive_image::watch::Watch;
-use relive_launch::arena::Arena;
-use relive_launch::seen::{File, Origin, Seen};
-use relive_launch::{Ended, Error, Options};
-use relive_probe::describe::build_id;
-use relive_probe::observed::{Observed, To};
+use relive_launch::arena::{Arena, Process};
+use relive_launch::seen::Seen;
+use relive_launch::{Done, Ended, Error, Options};
 use relive_profile::file;
-use relive_profile::model::{Foreign, Module, Profile};
+use relive_profile::model::Profile;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -31,8 +31,8 @@ EXAMPLES:
       a server that is running already, and what it starts: after half a minute it goes on as if nothing had been. Without
       --for, until Ctrl-C
 
-The exit status is that of the command; with --attach, 0. 125: it could not be measured. 126: it could not be executed. 127: it was
-not found.";
+The exit status is that of the command; with --attach, 0. 125: it could not be measured. 126: it could not be executed.
+127: it was not found.";
 
 /// Arguments of `relive run`.
 #[derive(ClapArgs)]
@@ -45,6 +45,21 @@ pub(crate) struct Args {
     /// Only files whose path matches: * is anything, ? one character; can be given several times
     #[arg(long, value_name = "GLOB")]
     modules: Vec<String>,
+
+    /// A profile for each process: NAME.rprof becomes NAME.1.rprof, NAME.2.rprof and so on, in the order in which they
+    /// began. A process that executes another program counts as a new one
+    #[arg(long, conflicts_with = "no_count")]
+    per_process: bool,
+
+    /// Whether what the command starts is measured too. If not, its forks run on without being written down, and programs
+    /// that are executed run by themselves
+    #[arg(long, value_name = "yes|no", value_parser = ["yes", "no"], default_value = "yes", default_missing_value = "yes",
+        num_args = 0..=1, require_equals = true, hide_possible_values = true)]
+    follow_children: String,
+
+    /// How much translated code a process may have before it is given up and made anew, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=65536))]
+    cache_size: u64,
 
     /// Run it without counting anything and leave no profile: shows what the engine alone costs
     #[arg(long, conflicts_with = "output")]
@@ -75,12 +90,29 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         eprintln!("relive: {error:#}");
         return ExitCode::from(125);
     }
-    let options = Options { command: args.command.clone(), count: !args.no_count, time: args.engine_stats };
-    let done = match args.attach {
-        Some(pid) => relive_launch::measure(pid, &options, args.time).map(|arena| (Ended::Exit(0), arena)),
-        None => relive_launch::run(options),
+    let options = Options {
+        command: args.command.clone(),
+        count: !args.no_count,
+        time: args.engine_stats,
+        follow: args.follow_children == "yes",
+        cache_len: args.cache_size << 20,
     };
-    let (ended, arena) = match done {
+    let since = SystemTime::now();
+    let mut total = Total::default();
+    // All together, or each process by its number.
+    let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
+    let mut each = |arena: &Arena, process: &Process<'_>| {
+        total.add(&process.statistics);
+        if !args.no_count {
+            let number = if args.per_process { process.number + 1 } else { 0 };
+            seen.entry(number).or_insert_with(Seen::nothing).add(arena, process);
+        }
+    };
+    let run = match args.attach {
+        Some(pid) => relive_launch::measure(pid, &options, args.time, &mut each),
+        None => relive_launch::run(&options, &mut each),
+    };
+    let Done { ended, is_complete } = match run {
         Ok(done) => done,
         Err(error) => {
             eprintln!("relive: {error}");
@@ -91,17 +123,17 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             });
         }
     };
-    if !args.no_count && !arena.is_complete() {
+    if !args.no_count && !is_complete {
         eprintln!(
             "relive: the profile is not complete: there was no room for the counters of all processes; a limit of \
              addresses (ulimit -v) for the command alone leaves more"
         );
     }
     if args.engine_stats {
-        show_statistics(&arena);
+        total.show();
     }
     if !args.no_count
-        && let Err(error) = save(args, &output, &Seen::new(&arena))
+        && let Err(error) = save_all(args, &output, &seen, since)
     {
         eprintln!("relive: {error:#}");
         return ExitCode::from(125);
@@ -113,19 +145,32 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 /// What the engine did, over all processes.
-fn show_statistics(arena: &Arena) {
-    let processes = arena.processes();
-    let sum = |of: fn(&Statistics) -> u64| grouped(processes.iter().map(|p| of(&p.statistics)).sum());
-    eprintln!("processes       {:>15}", grouped(processes.len() as u64));
-    eprintln!("translations    {:>15}   in {} bytes of code", sum(|s| s.units), sum(|s| s.code));
-    eprintln!("links           {:>15}", sum(|s| s.links));
-    eprintln!("engine entries  {:>15}", sum(|s| s.entries));
-    eprintln!("  returns       {:>15}   that were not in the table", sum(|s| s.returns));
-    eprintln!("  targets       {:>15}   of jumps and calls that were new", sum(|s| s.targets));
-    eprintln!("  system calls  {:>15}", sum(|s| s.kernel_calls));
-    eprintln!("signals         {:>15}", sum(|s| s.signals));
-    eprintln!("code given up   {:>15}   translations of code that changed", sum(|s| s.invalid));
-    eprintln!("time in engine  {:>15}   microseconds", sum(|s| s.time / 1000));
+#[derive(Default)]
+struct Total {
+    processes: u64,
+    sum: Statistics,
+}
+
+impl Total {
+    fn add(&mut self, one: &Statistics) {
+        self.processes += 1;
+        self.sum.add(one);
+    }
+
+    fn show(&self) {
+        let Self { processes, sum } = self;
+        eprintln!("processes       {:>15}", grouped(*processes));
+        eprintln!("translations    {:>15}   in {} bytes of code", grouped(sum.units), grouped(sum.code));
+        eprintln!("links           {:>15}", grouped(sum.links));
+        eprintln!("engine entries  {:>15}", grouped(sum.entries));
+        eprintln!("  returns       {:>15}   that were not in the table", grouped(sum.returns));
+        eprintln!("  targets       {:>15}   of jumps and calls that were new", grouped(sum.targets));
+        eprintln!("  system calls  {:>15}", grouped(sum.kernel_calls));
+        eprintln!("signals         {:>15}", grouped(sum.signals));
+        eprintln!("code given up   {:>15}   translations of code that changed", grouped(sum.invalid));
+        eprintln!("cache renewed   {:>15}   times, as it was full", grouped(sum.renewals));
+        eprintln!("time in engine  {:>15}   microseconds", grouped(sum.time / 1000));
+    }
 }
 
 /// Where the profile goes.
@@ -157,76 +202,38 @@ fn check_place(args: &Args, output: &Path) -> Result<()> {
     Ok(())
 }
 
-fn save(args: &Args, output: &Path, seen: &Seen) -> Result<()> {
-    let files: Vec<Option<Known>> = seen.files.iter().map(|file| Known::new(&file.origin)).collect();
-    let mut modules = Vec::new();
-    for (i, seen_file) in seen.files.iter().enumerate() {
-        let Origin::File(path) = &seen_file.origin else { continue };
-        let wanted =
-            args.modules.is_empty() || args.modules.iter().any(|glob| matches(glob, &path.to_string_lossy()));
-        if !wanted || files[i].is_none() || seen_file.straight.is_empty() {
-            continue;
-        }
-        modules.push(module(path, i, seen_file, &files)?);
+/// Writes one profile, or one for each process.
+fn save_all(args: &Args, output: &Path, seen: &BTreeMap<u32, Seen>, since: SystemTime) -> Result<()> {
+    let mut describing = Describing::new(since, args.per_process);
+    for (&number, seen) in seen {
+        let output = if number == 0 { output.to_owned() } else { numbered(output, number) };
+        save(args, &output, seen, &mut describing)?;
     }
-    let profile = Profile { modules };
+    Ok(())
+}
+
+/// A name with a number before its ending.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{number}"));
+    if let Some(ending) = path.extension() {
+        name.push(".");
+        name.push(ending);
+    }
+    path.with_file_name(name)
+}
+
+fn save(args: &Args, output: &Path, seen: &Seen, describing: &mut Describing) -> Result<()> {
+    let wanted = |path: &str| args.modules.is_empty() || args.modules.iter().any(|glob| matches(glob, path));
+    let profile = Profile { modules: describing.modules(seen, &wanted)? };
+    if seen.lost > 0 {
+        eprintln!(
+            "relive: warning: {} pieces of code ran without being counted, as there were no counters left; \
+             functions concerned are marked in the profile",
+            grouped(seen.lost)
+        );
+    }
     write_to(Some(output), |out| Ok(out.write_all(&file::write(&profile))?))
-}
-
-/// What other modules need to know of a file.
-struct Known {
-    foreign: Foreign,
-    /// Its code: where it is in the file, its length, and where it is linked.
-    code: Vec<(u64, u64, u64)>,
-}
-
-impl Known {
-    /// `None` if it is none that can be read: then what went there counts as generated.
-    fn new(origin: &Origin) -> Option<Self> {
-        let Origin::File(path) = origin else { return None };
-        let loaded =
-            Loaded::open(path, &LoadOptions { find_debug_file: false, ..LoadOptions::default() }).ok()?;
-        let image = loaded.image().ok()?;
-        let foreign = Foreign { build_id: build_id(&image), path: path.to_string_lossy().into_owned() };
-        let code = image.elf.segments.iter().filter(|s| s.executable);
-        let code = code.map(|s| (s.offset, s.data.len() as u64, s.range.start.0)).collect();
-        Some(Self { foreign, code })
-    }
-
-    fn link_address(&self, offset: u64) -> Option<u64> {
-        let holds = |&&(at, len, _): &&(u64, u64, u64)| offset.wrapping_sub(at) < len;
-        self.code.iter().find(holds).map(|&(at, _, link)| link + (offset - at))
-    }
-}
-
-/// Describes a file and fills in what was seen of it.
-fn module(path: &Path, number: usize, seen: &File, files: &[Option<Known>]) -> Result<Module> {
-    let reading = Reading { debug_files: true, lines: true };
-    build::from_binary(path, reading, &Watch::default(), |mut module, _| {
-        let link = |offset: u64| files[number].as_ref()?.link_address(offset);
-        // The end of code lies behind the last byte of it.
-        let end = |offset: u64| link(offset - 1).map(|at| at + 1);
-        let mut observed = Observed::default();
-        observed.processes = seen.processes;
-        let straight = seen.straight.iter();
-        observed.set_straight(straight.filter_map(|&(from, to, count)| Some((link(from)?, end(to)?, count))));
-        for (&(from, to), &count) in &seen.taken {
-            if let (Some(from), Some(to)) = (end(from), link(to)) {
-                observed.add_taken(from, to, count);
-            }
-        }
-        for (&(site, (file, to)), &count) in &seen.targets {
-            let Some(site) = link(site) else { continue };
-            let to = match &files[file] {
-                _ if file == number => link(to).map(To::Own),
-                Some(known) => known.link_address(to).map(|at| To::Foreign(known.foreign.clone(), at)),
-                None => None,
-            };
-            observed.add_target(site, to.unwrap_or(To::Generated), count);
-        }
-        observed.fill(&mut module);
-        Ok(module)
-    })
 }
 
 /// A number and its unit; seconds if there is none.
@@ -261,7 +268,8 @@ fn matches(glob: &str, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{duration, matches};
+    use super::{duration, matches, numbered};
+    use std::path::Path;
     use std::time::Duration;
 
     #[test]
@@ -273,6 +281,12 @@ mod tests {
         for wrong in ["", "s", "-1s", "3 days", "1e999h"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn numbers_in_names() {
+        assert_eq!(numbered(Path::new("a/b.rprof"), 2), Path::new("a/b.2.rprof"));
+        assert_eq!(numbered(Path::new("b"), 10), Path::new("b.10"));
     }
 
     #[test]

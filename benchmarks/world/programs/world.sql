@@ -1,0 +1,22 @@
+pragma page_size = 4096;
+create table numbers (n integer primary key, s text, r real);
+begin;
+with recursive c (n) as (select 1 union all select n + 1 from c where n < 60000)
+insert into numbers select n, printf('%08x', n * 2654435761 % 4294967296), n / 7.0 from c;
+commit;
+create index by_text on numbers (s);
+select count(*), min(s), max(s), round(sum(r), 3) from numbers;
+select a.n, b.n from numbers a join numbers b on a.s < b.s and b.n = a.n + 1 where a.n % 9973 = 0 order by a.s;
+create virtual table words using fts5 (body);
+insert into words select group_concat(s, ' ') from numbers group by n / 20;
+select count(*) from words where words match '0*';
+with recursive fib (a, b, n) as (values (0, 1, 0) union all select b, a + b, n + 1 from fib where n < 80) select max(a) from fib;
+select s, row_number() over (order by s desc), lag(n) over (order by s desc) from numbers limit 5;
+update numbers set s = s || 'x' where n % 3 = 0;
+delete from numbers where n % 5 = 0;
+select json_group_array(n) from (select n from numbers where s like '%ffx' order by n limit 20);
+begin; delete from numbers; rollback;
+vacuum;
+pragma integrity_check;
+select count(*), sum(length(s)) from numbers;
+select abs(-9223372036854775808);

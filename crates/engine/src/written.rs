@@ -1,0 +1,192 @@
+//! What has been written down of the program's code, and the counters it has there. Code that is translated again,
+//! because its page was written to or the cache was full, is still the same code if nothing of it has changed: it
+//! goes on counting where it did.
+
+use crate::limits;
+use crate::log::{self, Log};
+use crate::maps::{Mapping, Maps};
+use crate::translate::{Exit, Piece, Unit};
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use relive_abi::engine as abi;
+use relive_abi::hash;
+
+/// All of it.
+#[derive(Default)]
+pub struct Written {
+    /// In the order of the log, where a unit's number is its place among all units.
+    units: Vec<Record>,
+    /// The latest unit that begins at an address.
+    latest: HashMap<u64, u32>,
+    /// Counters of targets, by the unit that goes there, the jump or call, and the unit it leads to.
+    targets: HashMap<(u32, u64, u32), Option<u32>>,
+    /// How many counters are taken.
+    counters: u32,
+}
+
+struct Record {
+    /// What it is made of: see [`shape`].
+    shape: u64,
+    /// Its first counter.
+    counter: Option<u32>,
+    /// One that began at the same address before.
+    older: Option<u32>,
+}
+
+/// A computed jump or call to some place.
+pub struct WayOut {
+    /// The unit it is in, by its number in the log.
+    pub unit: u32,
+    /// Its address.
+    pub site: u64,
+    /// Where it leads.
+    pub to: u64,
+    /// The unit there, by its number in the log.
+    pub to_unit: u32,
+}
+
+/// Counters at most.
+fn most_counters() -> u32 {
+    (limits::counters() / 8) as u32
+}
+
+/// More than any unit has.
+const FOR_A_UNIT: u32 = 256;
+
+impl Written {
+    /// The first counter that code at an address will have if it is new; `None` if they are used up.
+    pub fn fresh(&self) -> Option<u32> {
+        (self.counters + FOR_A_UNIT < most_counters()).then_some(self.counters)
+    }
+
+    /// The first counter it will have if it is what was there before.
+    pub fn guess(&self, pc: u64) -> Option<u32> {
+        match self.latest.get(&pc) {
+            Some(&number) => self.units[number as usize].counter,
+            None => self.fresh(),
+        }
+    }
+
+    /// The first counter that a unit at `pc` has to have.
+    pub fn counter(&self, pc: u64, shape: u64) -> Option<u32> {
+        match self.find(pc, shape) {
+            Some(number) => self.units[number as usize].counter,
+            None => self.fresh(),
+        }
+    }
+
+    /// The number of a unit that has been written down.
+    fn find(&self, pc: u64, shape: u64) -> Option<u32> {
+        let mut next = self.latest.get(&pc).copied();
+        while let Some(number) = next {
+            let record = &self.units[number as usize];
+            if record.shape == shape {
+                return Some(number);
+            }
+            next = record.older;
+        }
+        None
+    }
+
+    /// The number of a unit in the log, to which it is added if it is new. Its counters begin with `counter`.
+    pub fn unit(
+        &mut self,
+        pc: u64,
+        shape: u64,
+        counter: Option<u32>,
+        unit: &Unit,
+        maps: &Maps,
+        log: &mut Log,
+    ) -> u32 {
+        if let Some(number) = self.find(pc, shape) {
+            if !is_in_files(unit, maps) {
+                log.write(abi::AGAIN, &[&number.to_le_bytes(), &[0; 4]]);
+            }
+            return number;
+        }
+        let number = self.units.len() as u32;
+        if counter.is_some() {
+            self.counters += unit.counters;
+        } else {
+            log.statistics().lost += 1;
+        }
+        write_down(log, maps, counter, unit);
+        let older = self.latest.insert(pc, number);
+        self.units.push(Record { shape, counter, older });
+        number
+    }
+
+    /// The counter of a way from a site in a unit to another unit.
+    pub fn target(&mut self, way: &WayOut, maps: &Maps, log: &mut Log) -> Option<u32> {
+        let &WayOut { unit, site, to, to_unit } = way;
+        if let Some(&known) = self.targets.get(&(unit, site, to_unit)) {
+            return known;
+        }
+        let counter = (self.counters < most_counters()).then_some(self.counters);
+        match counter {
+            Some(_) => self.counters += 1,
+            None => log.statistics().lost += 1,
+        }
+        let target = abi::Target {
+            site,
+            to,
+            counter: counter.unwrap_or(abi::NO_COUNTER),
+            mapping: maps.find(site).map_or(0, |m| m.number),
+        };
+        log.write(abi::TARGET, &[log::bytes(&target)]);
+        self.targets.insert((unit, site, to_unit), counter);
+        counter
+    }
+}
+
+/// The program's code in a piece.
+fn code(piece: &Piece) -> &[u8] {
+    let len = piece.end.saturating_sub(piece.start) as usize;
+    // SAFETY: decoded just now. If the program takes it away meanwhile, it would find that out itself.
+    unsafe { core::slice::from_raw_parts(piece.start as *const u8, len) }
+}
+
+/// Whether all its code can be read in files later.
+fn is_in_files(unit: &Unit, maps: &Maps) -> bool {
+    unit.pieces.iter().all(|piece| maps.find(piece.start).is_none_or(Mapping::is_file))
+}
+
+/// Stands for everything that the log says of a unit, but for its counters.
+pub fn shape(unit: &Unit, maps: &Maps) -> u64 {
+    let mut shape = hash::EMPTY;
+    for piece in &unit.pieces {
+        let identity = maps.find(piece.start).map_or(0, Mapping::identity);
+        shape = hash::fnv1a(shape, &identity.to_le_bytes());
+        shape = hash::fnv1a(shape, &piece.start.to_le_bytes());
+        shape = hash::fnv1a(shape, &piece.end.to_le_bytes());
+        shape = hash::fnv1a(shape, code(piece));
+    }
+    for exit in &unit.exits {
+        shape = hash::fnv1a(shape, &exit.to.to_le_bytes());
+        shape = hash::fnv1a(shape, &[exit.kind as u8, exit.piece as u8]);
+    }
+    shape
+}
+
+fn write_down(log: &mut Log, maps: &Maps, counter: Option<u32>, unit: &Unit) {
+    let head = abi::Unit {
+        entries: counter.unwrap_or(abi::NO_COUNTER),
+        pieces: unit.pieces.len() as u32,
+        exits: unit.exits.len() as u32,
+        unused: 0,
+    };
+    let piece = |&Piece { start, end }: &Piece| {
+        let mapping = maps.find(start).map_or(0, |mapping| mapping.number);
+        abi::Piece { start, end, mapping, unused: 0 }
+    };
+    let pieces: Vec<abi::Piece> = unit.pieces.iter().map(piece).collect();
+    let exits: Vec<abi::Exit> = unit.exits.iter().map(Exit::record).collect();
+    let parts = [log::bytes(&head), log::all_bytes(&pieces), log::all_bytes(&exits)];
+    if log.write(abi::UNIT, &parts).is_none() {
+        log.statistics().lost += 1;
+    }
+    if !is_in_files(unit, maps) {
+        let parts: Vec<&[u8]> = unit.pieces.iter().map(code).collect();
+        log.write(abi::CODE, &parts);
+    }
+}
