@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::arena::Arena;
 use crate::image::Image;
+use crate::privileges;
 use crate::tracee::{Place, Tracee, request, wait};
 use libc::{pid_t, user_regs_struct};
 use relive_abi::engine::{Boot, ZONE};
@@ -75,6 +76,7 @@ pub(crate) fn after_execution(
     image: &Image,
     arena: &Arena,
 ) -> Result<(), Error> {
+    privileges::tell(pid);
     let tracee = Tracee::stopped(pid)?;
     let mask = mask.map_or_else(|| tracee.mask(), Ok)?;
     tracee.set_mask(u64::MAX)?;

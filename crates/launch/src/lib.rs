@@ -6,6 +6,7 @@
 //! * `inject`: puts the engine into a process that stands still; `attach`: into one that runs, and out of it again
 //! * `follow`: answers processes that are about to execute another program
 //! * `over`: processes that are over while others go on
+//! * `privileges`: programs that do not get theirs
 //! * [`arena`]: the memory shared with all of them, and what is written there
 //! * [`seen`]: what that says about the files they executed
 //! * [`generated`], [`vdso`]: code that is in no file
@@ -23,6 +24,7 @@ mod intervals;
 mod limits;
 mod measure;
 mod over;
+mod privileges;
 mod processes;
 mod run;
 pub mod seen;

@@ -40,23 +40,34 @@ fn executed(profile: &Path, function: &str) -> u64 {
 #[test]
 fn again_and_again() {
     for how in ["gcc -O0 -g", "gcc -O2 -static"] {
-        let lab = Lab::new();
-        let program = lab.build(how, &source("attached.c"), "program");
-        let mut child = start(&mut Command::new(&program));
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().expect("output")).read_line(&mut line).expect("a line");
-        assert_eq!(line, "ready\n", "{how}");
-        for round in 0..8 {
-            let name = format!("{round}.rprof");
-            let options = ["--for", "100ms", "-o", &name, "--modules", "*/program"];
-            let ran = attach(&lab, child.id(), &options);
-            assert_eq!((ran.status.code(), ran.stderr.as_str()), (Some(0), ""), "{how}, round {round}");
-            let maps = fs::read_to_string(format!("/proc/{}/maps", child.id())).expect("still there");
-            assert!(!maps.contains("relive"), "{maps}");
-            assert!(executed(&lab.path(&name), "recurse") > 100, "{how}, round {round}");
-        }
-        assert_eq!(end(child), (Some(0), "fine\n".to_owned()), "{how}");
+        rounds(how, "attached.c", "recurse", 100);
     }
+}
+
+/// With `gs`, code that changes, and threads for which the engine waits.
+#[test]
+fn while_the_engine_waits() {
+    rounds("gcc -O1 -pthread", "waiting.c", "count", 10);
+}
+
+/// Measures a program several times, in each of which a function executes more blocks than so many.
+fn rounds(how: &str, program: &str, function: &str, least: u64) {
+    let lab = Lab::new();
+    let program = lab.build(how, &source(program), "program");
+    let mut child = start(&mut Command::new(&program));
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("output")).read_line(&mut line).expect("a line");
+    assert_eq!(line, "ready\n", "{how}");
+    for round in 0..8 {
+        let name = format!("{round}.rprof");
+        let options = ["--for", "200ms", "-o", &name, "--modules", "*/program"];
+        let ran = attach(&lab, child.id(), &options);
+        assert_eq!((ran.status.code(), ran.stderr.as_str()), (Some(0), ""), "{how}, round {round}");
+        let maps = fs::read_to_string(format!("/proc/{}/maps", child.id())).expect("still there");
+        assert!(!maps.contains("relive"), "{maps}");
+        assert!(executed(&lab.path(&name), function) > least, "{how}, round {round}");
+    }
+    assert_eq!(end(child), (Some(0), "fine\n".to_owned()), "{how}");
 }
 
 /// Whatever a process waits for, it goes on waiting, and then goes on.

@@ -1,6 +1,10 @@
 //! Programs that may not have much, or want to have less.
 
 use crate::kit::{Lab, relive};
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Stdio;
 
 /// Runs a script without the engine, then under it: within a limit, or limiting itself.
@@ -56,4 +60,36 @@ fn seccomp() {
         let entries = blocks.iter().filter(|b| b.function == "recurse").filter_map(|b| b.count).max();
         assert_eq!(entries, Some(177));
     }
+}
+
+/// A program that would have another user's rights does without while it is measured, and one is told so.
+#[test]
+fn privileges() {
+    if fs::metadata("/proc/self").expect("this process").uid() != 0 {
+        eprintln!("only root can try this");
+        return;
+    }
+    let lab = Lab::new();
+    let source = lab.path("who.c");
+    fs::write(&source, "#include <unistd.h>\nint main(void) { return geteuid() == 0; }\n").expect("a file");
+    let program = lab.build("gcc -O1", source.to_str().expect("text"), "program");
+    let tool = lab.path("relive");
+    fs::copy(env!("CARGO_BIN_EXE_relive"), &tool).expect("a copy");
+    let allow = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("own files");
+    };
+    allow(lab.folder(), 0o755);
+    allow(&program, 0o4755);
+    let run = |program: &Path, args: &[&str]| {
+        let mut command = lab.command(program, args);
+        command.uid(65534).gid(65534);
+        lab.finish(command)
+    };
+    if run(&program, &[]).status.code() != Some(1) {
+        eprintln!("files give no privileges in {}", lab.folder().display());
+        return;
+    }
+    let ran = run(&tool, &["run", "--no-count", "--", program.to_str().expect("text")]);
+    assert_eq!(ran.status.code(), Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("runs without its privileges (set-user-ID)"), "{}", ran.stderr);
 }
