@@ -16,7 +16,8 @@ pub fn is_asked(thread: &Thread) -> bool {
     const STRICT: usize = 0;
     const FILTER: usize = 1;
     let [a, b, c, ..] = arguments(thread);
-    match thread.context.registers[RAX] {
+    // The kernel looks at no more than half of the number.
+    match u64::from(thread.context.registers[RAX] as u32) {
         // Here, modes are numbered from 1.
         number::PRCTL => a == PR_SET_SECCOMP && (b == STRICT + 1 || b == FILTER + 1 && c != 0),
         number::SECCOMP => a == STRICT && b == 0 && c == 0 || a == FILTER && c != 0,

@@ -151,7 +151,7 @@ impl Arena {
     pub(crate) fn engine_of(&self, pid: libc::pid_t) -> Option<(u64, u64)> {
         let processes = self.processes();
         let found = processes.iter().filter(|p| p.pid as libc::pid_t == pid).max_by_key(|p| p.number);
-        found.map(|p| p.engine)
+        found.map(|p| p.engine).filter(|&engine| engine != (0, 0))
     }
 
     /// Gives the room of a process to others.
@@ -226,7 +226,7 @@ pub struct Process<'a> {
     pub pid: u32,
     /// What the engine did in it.
     pub statistics: abi::Statistics,
-    /// Where the engine lies in it.
+    /// Where the engine lies in it; zero if it has no log that says so.
     pub(crate) engine: (u64, u64),
     /// Where its log is.
     pub(crate) at: u64,

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::arena::Arena;
 use crate::image::Image;
 use crate::processes::status;
-use crate::tracee::{Tracee, request, wait};
+use crate::tracee::{Tracee, let_go, request, wait};
 use crate::{attach, inject};
 use libc::pid_t;
 use relive_abi::engine::{
@@ -81,24 +81,6 @@ fn let_restrict(mailbox: &Mailbox, arena: &Arena, image: &Image) {
         ),
         Err(error) => eprintln!("relive: process {pid} ({name}) could not be let go: {error}"),
     }
-}
-
-/// Has nothing to do with a process any more that could not be followed. Whether it has ended: then its parent cannot
-/// learn of that before this.
-fn let_go(tid: pid_t) -> bool {
-    for _ in 0..2000 {
-        let mut status = 0;
-        // SAFETY: the kernel writes one number.
-        let result = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
-        if result < 0 || result == tid && !libc::WIFSTOPPED(status) {
-            return true;
-        }
-        if request(libc::PTRACE_DETACH, tid, 0).is_ok() {
-            return false;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    false
 }
 
 /// Asks to be told when a thread executes a program.

@@ -55,6 +55,7 @@ pub(crate) fn leave_all(arena: &Arena, image: &Image) {
     loop {
         // The same process executes one program after the other: the last counts.
         let mut processes = arena.processes();
+        processes.retain(|p| p.engine != (0, 0));
         processes.sort_unstable_by_key(|p| p.number);
         let engines = processes.into_iter().map(|p| (p.pid as pid_t, p.engine));
         let mut found = false;

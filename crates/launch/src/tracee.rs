@@ -247,8 +247,26 @@ impl Drop for Tracee {
             // SAFETY: no memory is concerned.
             unsafe { libc::syscall(libc::SYS_tkill, self.tid, signal) };
         }
-        let _ = request(libc::PTRACE_DETACH, self.tid, 0);
+        let_go(self.tid);
     }
+}
+
+/// Has nothing to do with a traced thread any more. Whether it has ended: then its parent cannot learn of that before
+/// this.
+pub(crate) fn let_go(tid: pid_t) -> bool {
+    for _ in 0..2000 {
+        let mut status = 0;
+        // SAFETY: the kernel writes one number.
+        let result = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+        if result < 0 || result == tid && !libc::WIFSTOPPED(status) {
+            return true;
+        }
+        if request(libc::PTRACE_DETACH, tid, 0).is_ok() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
 }
 
 /// Whether a signal comes from what a thread itself does.
