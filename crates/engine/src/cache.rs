@@ -299,11 +299,11 @@ impl Cache {
         let can_change = |p: &Piece| maps.find(p.start).is_some_and(Mapping::can_change);
         let (mut unit, record) = loop {
             let unit = translate::translate(&request, &mut self.effects);
-            if unit.pieces.iter().any(can_change) {
-                if self.guard.watch(&unit.pieces, maps) || !core::mem::replace(&mut request.marks, true) {
-                    // It may have changed just before.
-                    continue;
-                }
+            if unit.pieces.iter().any(can_change)
+                && (self.guard.watch(&unit.pieces, maps) || !core::mem::replace(&mut request.marks, true))
+            {
+                // It may have changed just before.
+                continue;
             }
             let Some(written) = &mut self.written else { break (unit, 0) };
             let shape = written::shape(&unit, maps);

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::arena::Arena;
 use crate::image::Image;
 use crate::inject::Caller;
-use crate::processes::{maps, status, threads};
+use crate::processes::{is_running, maps, status, threads};
 use crate::run::{Options, arena_options};
 use crate::tracee::{Place, Tracee};
 use libc::{pid_t, user_regs_struct};
@@ -211,9 +211,32 @@ pub(crate) fn is_measured(pid: pid_t) -> bool {
 
 /// Takes the engine out of a process, which goes on without it. `engine` is where the engine lies.
 pub(crate) fn detach(pid: pid_t, engine: (u64, u64), image: &Image) -> Result<(), Error> {
+    move_out(pid, engine, image).map(drop)
+}
+
+/// The same when one thread is about to restrict the system calls of all. Those that wait in one get there again first:
+/// the kernel makes another call of it (`restart_syscall`), which may not be allowed any more.
+pub(crate) fn detach_before(tid: pid_t, pid: pid_t, engine: (u64, u64), image: &Image) -> Result<(), Error> {
+    const PATIENCE: Duration = Duration::from_millis(200);
+    let mut held = move_out(pid, engine, image)?;
+    let last = held.iter().position(|held| held.tracee.tid == tid).map(|index| held.swap_remove(index));
+    let waiting: Vec<pid_t> =
+        held.iter().filter(|held| held.is_in_call()).map(|held| held.tracee.tid).collect();
+    drop(held);
+    let start = Instant::now();
+    while waiting.iter().any(|&tid| is_running(pid, tid)) && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    drop(last);
+    Ok(())
+}
+
+/// Takes the engine out of a process, the threads of which are still held.
+fn move_out(pid: pid_t, engine: (u64, u64), image: &Image) -> Result<Vec<Held>, Error> {
     let place = Place { start: engine.0, end: engine.1, entry: engine.0 + image.entry };
     let held = hold_all(pid, |tid| bring_out(tid, &place))?;
-    release(&held, &place)
+    release(&held, &place)?;
+    Ok(held)
 }
 
 /// Brings a thread to a place where its state is the program's.

@@ -72,7 +72,7 @@ fn let_restrict(mailbox: &Mailbox, arena: &Arena, image: &Image) {
     // Whether it can be done has to be known before it leaves the engine.
     let (Some(engine), Ok(_)) = (engine, Tracee::seize(tid)) else { return reply(NOT_FOLLOWED) };
     reply(FOLLOWED);
-    let gone = attach::detach(pid, engine, image);
+    let gone = attach::detach_before(tid, pid, engine, image);
     reply(FREE);
     match gone {
         Ok(()) => eprintln!(

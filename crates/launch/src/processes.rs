@@ -18,10 +18,19 @@ pub(crate) fn threads(pid: pid_t) -> Vec<pid_t> {
 }
 
 fn is_alive(pid: pid_t, tid: pid_t) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+    state(pid, tid).is_some_and(|state| !matches!(state, 'Z' | 'X' | 'x'))
+}
+
+/// Whether a thread does not wait for anything.
+pub(crate) fn is_running(pid: pid_t, tid: pid_t) -> bool {
+    state(pid, tid) == Some('R')
+}
+
+/// What a thread does, as a letter of the kernel.
+fn state(pid: pid_t, tid: pid_t) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     // The name, in brackets, can be anything.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X' | 'x'))
+    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
 }
 
 /// What it has mapped, as any of its threads sees it.
