@@ -9,6 +9,9 @@ use relive_code::isa::Tie;
 
 /// Bytes of the program's code in one trace at most.
 const MOST_BYTES: u64 = 800;
+/// `jmp [rip + …]`, and what may stand before it.
+const JUMP_THROUGH: [u8; 2] = [0xff, 0x25];
+const BND: u8 = 0xf2;
 /// What code refers to must be in reach of the cache, which is near the first instruction.
 const NEAR: u64 = 256 << 20;
 /// Legs in one trace at most.
@@ -48,11 +51,13 @@ impl Cache {
         let site = &self.exits[exit as usize];
         let bytes = maps.bytes(site.from);
         let insn = maps.insn(site.from).filter(|_| site.kind == abi::INDIRECT_JUMP)?;
+        // Through another segment, the word would lie elsewhere.
+        let is_plain = bytes.strip_prefix(&[BND]).unwrap_or(bytes).starts_with(&JUMP_THROUGH);
         let Tie::Operand { target: slot, .. } = insn.tie(bytes) else { return None };
         let unit = self.unit_of(exit)?;
         let entry = &self.units[unit as usize];
         // SAFETY: the program has just read it.
-        let is_there = unsafe { (slot.0 as *const u64).read_unaligned() } == to;
+        let is_there = is_plain && unsafe { (slot.0 as *const u64).read_unaligned() } == to;
         if entry.is_trace() || !is_there || !can_compare(to) || is_first_time(maps.bytes(to)) {
             return None;
         }

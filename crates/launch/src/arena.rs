@@ -112,7 +112,7 @@ impl Arena {
         self.head().full.load(Ordering::Relaxed) == 0
     }
 
-    /// All processes there are, and have been but for those that were [freed](Self::free).
+    /// All processes there are, and have been but for those whose room was given to others.
     #[must_use]
     pub fn processes(&self) -> Vec<Process<'_>> {
         let mut found: Vec<Process<'_>> = Vec::new();

@@ -177,7 +177,7 @@ pub fn close_landing(landing: u64) {
 /// The length of a `call`.
 const CALL_LEN: u64 = 5;
 
-/// Whether there is a `call` at a place in the cache. All are those of [`Writer::call`].
+/// Whether there is a `call` at a place in the cache. All are those of calls of the program.
 pub fn is_call(at: u64) -> bool {
     // SAFETY: the caller has been there.
     unsafe { *(at as *const u8) == 0xe8 }
