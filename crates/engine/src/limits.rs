@@ -95,7 +95,10 @@ pub unsafe fn share(arena: &Arena, offset: u64, len: u64, at: Option<u64>) -> Re
     // SAFETY: as the caller promises, or mapped just now.
     let at = unsafe { kernel::mremap(from, 0, at, len) }?;
     if !is_mapped {
-        let call = [at as usize, len as usize, 0, (offset / relive_abi::PAGE) as usize, 0, 0];
+        // Without this flag all of it would be brought into memory.
+        const MAP_NONBLOCK: usize = 0x1_0000;
+        let page = (offset / relive_abi::PAGE) as usize;
+        let call = [at as usize, len as usize, 0, page, MAP_NONBLOCK, 0];
         // That was only the head once more. There is no descriptor of the file here, and this needs none.
         // SAFETY: another part of the same file in the same place.
         unsafe { kernel::call6(REMAP_FILE_PAGES, call) }?;
