@@ -55,6 +55,8 @@ pub const COUNT: u32 = 1;
 pub const TIME: u32 = 2;
 /// Leave alone what the process starts: forks are not written down, and programs it executes run by themselves.
 pub const ALONE: u32 = 4;
+/// Look at all translations.
+pub const VERIFY: u32 = 8;
 
 /// A part of the arena that belongs to one process.
 #[repr(C)]
@@ -211,8 +213,10 @@ pub struct Statistics {
     pub lost: u64,
     /// Times the cache was full.
     pub renewals: u64,
-    /// Fill.
-    pub unused: [u64; 2],
+    /// Units that were looked at and are right.
+    pub verified: u64,
+    /// Units that were not, as they have rare instructions.
+    pub unverified: u64,
 }
 
 impl Statistics {
@@ -231,6 +235,8 @@ impl Statistics {
         self.traces += other.traces;
         self.lost += other.lost;
         self.renewals += other.renewals;
+        self.verified += other.verified;
+        self.unverified += other.unverified;
     }
 }
 

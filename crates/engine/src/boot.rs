@@ -7,10 +7,11 @@ use crate::masks;
 use crate::process::{PROCESS, Process};
 use crate::signals::{self, Handlers};
 use crate::threads;
+use crate::verify::WANTED;
 use alloc::boxed::Box;
 use core::arch::naked_asm;
 use core::sync::atomic::Ordering;
-use relive_abi::engine::{Arena, Boot, TIME};
+use relive_abi::engine::{Arena, Boot, TIME, VERIFY};
 use relive_abi::kernel;
 
 /// Where the engine is entered in a new program, on a stack of its own.
@@ -52,6 +53,7 @@ pub unsafe fn settle(arena: u64, mapped: u64, engine: u64, engine_end: u64) -> P
     entry::set_own(engine, engine_end);
     limits::measure(arena, mapped);
     TIMED.store(arena.options & TIME != 0, Ordering::Relaxed);
+    WANTED.store(arena.options & VERIFY != 0, Ordering::Relaxed);
     let mut process = Process::new(arena);
     process.maps.hide(engine, engine_end);
     process

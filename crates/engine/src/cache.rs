@@ -12,6 +12,7 @@ use crate::returns::Returns;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
 use crate::translate::{self, Call, DROP, Entrance, Exit, LONGEST, Leg, Mark, Piece, Request, Unit, landing};
+use crate::verify;
 use crate::whereabouts::Whereabouts;
 use crate::written::{self, WayOut, Written};
 use alloc::borrow::Cow;
@@ -320,6 +321,7 @@ impl Cache {
         let statistics = log.statistics();
         statistics.units += 1;
         statistics.code += u64::from(unit.hot.size() + unit.cold.size());
+        verify::check(&request, &unit, &mut self.effects, statistics);
         let marks = core::mem::take(&mut unit.marks);
         let made = Made { entrance, legs, first_exit, counter, record };
         let number = self.add(pc, unit, made);
@@ -386,7 +388,8 @@ impl Cache {
         if exit.field == 0 {
             return;
         }
-        let is_call = exit.kind == abi::CALL;
+        // A call of the next instruction is a jump here.
+        let is_call = exit.kind == abi::CALL && translate::is_call(exit.field - 1);
         let Entry { body, call_entrance, .. } = self.units[unit as usize];
         let door = if is_call { call_entrance } else { body };
         let to = if door != 0 && reaches(exit.field, door) {

@@ -7,6 +7,7 @@
 //! * [`boot`]: how it begins; [`visit`]: how it takes over a program that runs, and leaves it
 //! * [`entry`], [`dispatch`]: between the cache and the engine
 //! * [`translate`], [`cache`], [`sites`], [`region`], [`renewal`]: code
+//! * [`verify`]: whether that is right
 //! * [`kernel_calls`], [`threads`], [`execute`], [`masks`]: what the program asks of the kernel
 //! * [`signals`], [`interrupted`]: what the kernel tells the program
 //! * [`maps`], [`log`], [`written`], [`room`], [`limits`]: what lies where, for the engine and for whoever reads the counters
@@ -51,6 +52,7 @@ pub mod thread;
 pub mod threads;
 pub mod traces;
 pub mod translate;
+pub mod verify;
 pub mod visit;
 pub mod whereabouts;
 pub mod written;

@@ -10,7 +10,7 @@ use crate::measure::leave_all;
 use crate::over::{self, Each};
 use crate::tracee::wait;
 use libc::pid_t;
-use relive_abi::engine::{ALONE, COUNT, TIME};
+use relive_abi::engine::{ALONE, COUNT, TIME, VERIFY};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -26,6 +26,8 @@ pub struct Options {
     pub time: bool,
     /// Whether to follow what it starts.
     pub follow: bool,
+    /// Whether to look at all translations.
+    pub verify: bool,
     /// How many bytes of translated code a process may have.
     pub cache_len: u64,
 }
@@ -83,7 +85,10 @@ pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
 /// What is asked for, as bits.
 pub(crate) fn arena_options(options: &Options) -> u32 {
     let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-    flag(options.count, COUNT) | flag(options.time, TIME) | flag(!options.follow, ALONE)
+    flag(options.count, COUNT)
+        | flag(options.time, TIME)
+        | flag(!options.follow, ALONE)
+        | flag(options.verify, VERIFY)
 }
 
 /// The command, for [`pass_on`].

@@ -65,6 +65,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "output")]
     no_count: bool,
 
+    /// Decode every translation again and look whether it does what the program does; ends the process, with 125, if
+    /// one does not
+    #[arg(long)]
+    verify: bool,
+
     /// Say on standard error what the engine did: translations, links, look-ups, time
     #[arg(long)]
     engine_stats: bool,
@@ -94,6 +99,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         command: args.command.clone(),
         count: !args.no_count,
         time: args.engine_stats,
+        verify: args.verify,
         follow: args.follow_children == "yes",
         cache_len: args.cache_size << 20,
     };
@@ -132,6 +138,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     if args.engine_stats {
         total.show();
     }
+    if args.verify {
+        total.show_verified();
+    }
     if !args.no_count
         && let Err(error) = save_all(args, &output, &seen, since)
     {
@@ -161,6 +170,7 @@ impl Total {
         let Self { processes, sum } = self;
         eprintln!("processes       {:>15}", grouped(*processes));
         eprintln!("translations    {:>15}   in {} bytes of code", grouped(sum.units), grouped(sum.code));
+        eprintln!("  verified      {:>15}", grouped(sum.verified));
         eprintln!("links           {:>15}", grouped(sum.links));
         eprintln!("engine entries  {:>15}", grouped(sum.entries));
         eprintln!("  returns       {:>15}   that were not in the table", grouped(sum.returns));
@@ -170,6 +180,15 @@ impl Total {
         eprintln!("code given up   {:>15}   translations of code that changed", grouped(sum.invalid));
         eprintln!("cache renewed   {:>15}   times, as it was full", grouped(sum.renewals));
         eprintln!("time in engine  {:>15}   microseconds", grouped(sum.time / 1000));
+    }
+
+    fn show_verified(&self) {
+        let Statistics { verified, unverified, .. } = self.sum;
+        eprint!("relive: {} translations do what the program does", grouped(verified));
+        match unverified {
+            0 => eprintln!(),
+            n => eprintln!("; {} were not looked at, as they have rare instructions", grouped(n)),
+        }
     }
 }
 

@@ -335,6 +335,26 @@ fn system_programs() {
     }
 }
 
+/// All translations are right: as they were made for the program's code, for its counters, and along usual ways.
+#[test]
+fn verified() {
+    for (how, source) in [("gcc -O2", "mix.c"), ("g++ -O2", "exceptions.cc")] {
+        let lab = Lab::new();
+        let native = lab.build(how, source, "program");
+        let expected = lab.run(&native, &[]);
+        for options in [&["--no-count"][..], &["-o", "run.rprof", "--modules", "*/program"]] {
+            let mut command = relive();
+            command.current_dir(lab.folder()).args(["run", "--verify"]).args(options).arg("--");
+            let got = lab.finish(command_with(command, &native));
+            assert_eq!((got.status, &got.stdout), (expected.status, &expected.stdout), "{}", got.stderr);
+            let said =
+                got.stderr.lines().find(|line| line.ends_with("translations do what the program does"));
+            let number = said.and_then(|line| line.split(' ').nth(1)?.replace(',', "").parse::<u64>().ok());
+            assert!(number.is_some_and(|n| n > 500), "{}", got.stderr);
+        }
+    }
+}
+
 /// A signal for the tool is one for the command: the tool has a profile to write.
 #[test]
 fn told_to_end() {

@@ -9,6 +9,7 @@ mod moving;
 mod operands;
 mod rare;
 mod regs;
+mod same;
 mod stride;
 mod text;
 
@@ -18,6 +19,7 @@ pub use moving::Tie;
 pub use operands::{MemoryOperand, Operand, RegisterClass, RegisterName};
 pub use rare::{OperandField, Rare};
 pub use regs::{Flag, Gpr, RegSet};
+pub use same::Verb;
 pub use stride::Stride;
 pub use text::{InsnText, Syntax};
 

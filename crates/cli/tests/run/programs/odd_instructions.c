@@ -62,6 +62,14 @@ int main(void)
     FAILS("wrong load", "mov $-2, %%rax; shr $1, %%rax; mov (%%rax), %%al");
     FAILS("stack", "mov %%rsp, %%rcx; mov $-2, %%rsp; shr $1, %%rsp; push %%rax");
 
+    /* Only to learn where it is, more than once; away from what lies below the stack pointer. */
+    __asm__ volatile("sub $128, %%rsp; mov $3, %%ecx\n1:\tcall 2f\n2:\tpop %%rax; dec %%ecx; jnz 1b; add $128, %%rsp\n\t"
+                     "lea 2b(%%rip), %%rdx; sub %%rdx, %%rax"
+                     : "=a"(a)
+                     :
+                     : "rcx", "rdx", "memory", "cc");
+    printf("call of the next %d\n", (int)a);
+
     __asm__ volatile("mov $5, %%ecx; xor %%eax, %%eax\n1:\tadd %%rcx, %%rax; loop 1b\n\t"
                      "mov $5, %%ecx\n2:\tinc %%eax; cmp $20, %%eax; loopne 2b\n\t"
                      "mov $3, %%ecx\n3:\tcmp %%eax, %%eax; loope 3b; jrcxz 4f; mov $99, %%eax\n4:\t"
