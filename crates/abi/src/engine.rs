@@ -33,12 +33,16 @@ pub struct Arena {
     pub options: u32,
     /// Rings when a mailbox has been filled.
     pub doorbell: AtomicU32,
+    /// The process that answers, as the kernel numbers it.
+    pub tool: u32,
+    /// Not zero if nobody answers any more.
+    pub closed: AtomicU32,
     /// How many bytes of translated code a process may have before it starts anew.
     pub cache_len: u64,
     /// How many chunks are [`FREED`].
     pub freed: AtomicU32,
-    /// Fill.
-    pub unused: u32,
+    /// Not zero if somebody found no room for what was to be counted.
+    pub full: AtomicU32,
     /// Requests of processes to whoever runs them.
     pub mailboxes: [Mailbox; MAILBOXES],
     /// What the arena is divided into.
@@ -103,6 +107,8 @@ pub const FOLLOWED: u32 = 3;
 pub const NOT_FOLLOWED: u32 = 4;
 /// The program could not be executed after all.
 pub const DID_NOT_EXECUTE: u32 = 5;
+/// The process is about to restrict its system calls, and asks to be let go.
+pub const WILL_RESTRICT: u32 = 6;
 
 impl Arena {
     /// Takes a part of the arena. `None` if it is full.
@@ -160,6 +166,10 @@ pub struct LogHead {
     pub len: AtomicU64,
     /// What happened in the process.
     pub statistics: Statistics,
+    /// Where the engine lies in it.
+    pub engine: u64,
+    /// Where that ends.
+    pub engine_end: u64,
     /// [`RUNS`], [`ENDS`] or [`EXECUTED`].
     pub state: AtomicU32,
     /// How many processes have been forked off, whose logs refer to this one.
@@ -400,6 +410,8 @@ pub struct Target {
 pub struct Boot {
     /// Where the arena is mapped.
     pub arena: u64,
+    /// How much of it is.
+    pub mapped: u64,
     /// Where the engine's own memory begins and ends: its code, data and first stack.
     pub engine: u64,
     /// Its end.
@@ -411,3 +423,60 @@ pub struct Boot {
     /// The flags.
     pub rflags: u64,
 }
+
+/// How far behind its entry the engine is entered for a [`Visit`].
+pub const VISIT_ENTRY: u64 = 16;
+
+/// The number of the system call that says that a visit is over. There is none of that number.
+pub const VISIT_OVER: u64 = 0x7265_6c76;
+
+/// Something the engine does for whoever holds a thread still: lies at the end of the engine's own memory.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Visit {
+    /// [`ADOPT`] and so on.
+    pub what: u64,
+    /// Where the arena is mapped.
+    pub arena: u64,
+    /// How much of it is.
+    pub mapped: u64,
+    /// Where the engine's own memory begins.
+    pub engine: u64,
+    /// Where it ends.
+    pub engine_end: u64,
+    /// The thread's own memory; for [`ADOPT`], that of one that has been adopted already.
+    pub thread: u64,
+    /// The program counter: that of the thread, and then where it goes on.
+    pub pc: u64,
+    /// Whether the thread is in a system call that may have to be made again.
+    pub in_call: u64,
+    /// What the thread blocks; and then, what the kernel is to block.
+    pub mask: u64,
+    /// The program's own base of `gs`, and what it has loaded into it.
+    pub gs: [u64; 2],
+    /// Where the kernel keeps restartable sequences for the thread, their length, and their signature.
+    pub rseq: [u64; 3],
+    /// What came of it: [`DONE`] and so on.
+    pub answer: u64,
+}
+
+/// Takes over a thread that has been running without the engine. It goes on at `pc`, with its memory at `thread`.
+pub const ADOPT: u64 = 1;
+/// Finds out where a thread is in the program.
+pub const LOCATE: u64 = 2;
+/// Gives a thread back what the engine has changed for it.
+pub const RELEASE: u64 = 3;
+/// Gives the process back what the engine has changed for all threads, each of which has been released.
+pub const CLOSE: u64 = 4;
+
+/// It is done.
+pub const DONE: u64 = 1;
+/// The thread is in the middle of something that the engine has added: one instruction further.
+pub const STEP: u64 = 2;
+/// The engine is at work for the thread.
+pub const BUSY: u64 = 3;
+/// It cannot be done.
+pub const FAILED: u64 = 4;
+/// The engine waits in a system call for the thread. If the thread goes on at `pc` instead, it will soon be found where its
+/// state is the program's, before the call.
+pub const GIVE_UP: u64 = 5;

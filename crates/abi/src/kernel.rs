@@ -245,6 +245,13 @@ pub fn wipe_on_fork(at: u64, len: u64) -> Result<(), Errno> {
     unsafe { call!(MADVISE, at, len, MADV_WIPEONFORK) }.map(drop)
 }
 
+/// Memory that is not written to a core file.
+pub fn keep_out_of_cores(at: u64, len: u64) {
+    const MADV_DONTDUMP: usize = 16;
+    // SAFETY: changes no memory.
+    let _ = unsafe { call!(MADVISE, at, len, MADV_DONTDUMP) };
+}
+
 /// Whether eight bytes can be read, without reading them.
 pub fn is_readable(at: u64) -> bool {
     const NO_SUCH_ACTION: usize = 99;
@@ -303,8 +310,10 @@ pub fn now() -> (u64, u64) {
 }
 
 pub const RLIMIT_FSIZE: u32 = 1;
+pub const RLIMIT_DATA: u32 = 2;
 pub const RLIMIT_STACK: u32 = 3;
 pub const RLIMIT_NOFILE: u32 = 7;
+pub const RLIMIT_AS: u32 = 9;
 
 /// The limit in force now.
 pub fn limit(which: u32) -> u64 {

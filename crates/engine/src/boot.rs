@@ -2,6 +2,7 @@
 
 use crate::dispatch::TIMED;
 use crate::entry;
+use crate::limits;
 use crate::masks;
 use crate::process::{PROCESS, Process};
 use crate::signals::{self, Handlers};
@@ -24,16 +25,9 @@ pub unsafe extern "C" fn start(boot: &Boot) -> ! {
 
 /// Sets everything up for the program's first instruction.
 unsafe extern "C" fn begin(boot: &Boot) {
-    // SAFETY: mapped by whoever filled this in, for as long as the process lives.
-    let arena = unsafe { &*(boot.arena as *const Arena) };
     let mut guard = PROCESS.take();
-    let Some(mut process) = Process::new(arena) else {
-        die(b"relive: no room left to write down what runs\n")
-    };
-    TIMED.store(arena.options & TIME != 0, Ordering::Relaxed);
-    WANTED.store(arena.options & VERIFY != 0, Ordering::Relaxed);
-    entry::set_own(boot.engine, boot.engine_end);
-    process.maps.hide(boot.engine, boot.engine_end);
+    // SAFETY: mapped by whoever filled this in, for as long as the process lives.
+    let mut process = unsafe { settle(boot.arena, boot.mapped, boot.engine, boot.engine_end) };
     let Ok(thread) = threads::allocate(&mut process) else { die(b"relive: no memory for counters\n") };
     thread.tid = kernel::gettid();
     thread.context.registers = boot.registers;
@@ -47,6 +41,22 @@ unsafe extern "C" fn begin(boot: &Boot) {
     signals::use_own_stack(thread);
     thread.resume = process.go_on(thread, boot.rip, None);
     *guard = Some(process);
+}
+
+/// What a process needs before its first thread.
+///
+/// # Safety
+/// Both addresses are what they are said to be, for as long as the engine is in the process.
+pub unsafe fn settle(arena: u64, mapped: u64, engine: u64, engine_end: u64) -> Process {
+    // SAFETY: as the caller promises.
+    let arena = unsafe { &*(arena as *const Arena) };
+    entry::set_own(engine, engine_end);
+    limits::measure(arena, mapped);
+    TIMED.store(arena.options & TIME != 0, Ordering::Relaxed);
+    WANTED.store(arena.options & VERIFY != 0, Ordering::Relaxed);
+    let mut process = Process::new(arena);
+    process.maps.hide(engine, engine_end);
+    process
 }
 
 /// Ends the process, as nothing can be done.

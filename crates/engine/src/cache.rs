@@ -15,6 +15,7 @@ use crate::translate::{self, Call, DROP, Entrance, Exit, LONGEST, Leg, Mark, Pie
 use crate::verify;
 use crate::whereabouts::Whereabouts;
 use crate::written::{self, WayOut, Written};
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
@@ -123,6 +124,8 @@ pub struct Cache {
     pub invalid: u64,
     /// Code that can change.
     pub guard: Guard,
+    /// See [`Self::wait_at`].
+    waiting: u64,
 }
 
 /// How often a unit is entered before it is looked at more closely.
@@ -151,6 +154,7 @@ impl Cache {
             links: 0,
             invalid: 0,
             guard: Guard::default(),
+            waiting: 0,
         }
     }
 
@@ -507,6 +511,20 @@ impl Cache {
             return old.place(at, maps);
         }
         let number = self.whereabouts.at(at).filter(|&number| self.units[number as usize].holds(at))?;
+        let Entry { hot, record, .. } = self.units[number as usize];
+        let id = UnitId { generation: self.generation, unit: number, record };
+        let is_hot = |at: u64| at.wrapping_sub(hot.0) < u64::from(hot.1);
+        let same_part = |m: &&Mark| is_hot(m.at) == is_hot(at);
+        let marks = self.marks(number, maps)?;
+        let mark = marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
+        Some((id, *mark))
+    }
+
+    /// What places of the program there are in a unit; `None` if its code is not the same any more.
+    fn marks(&mut self, number: u32, maps: &Maps) -> Option<Cow<'_, [Mark]>> {
+        if let Some(marks) = self.marks.get(&number) {
+            return Some(Cow::Borrowed(marks));
+        }
         let unit = &self.units[number as usize];
         let request = Request {
             source: maps,
@@ -521,21 +539,38 @@ impl Cache {
             calls: &|_, _| unit.shared_call,
             marks: true,
         };
-        let again;
-        let marks = match self.marks.get(&number) {
-            Some(marks) => marks,
-            None => {
-                again = translate::translate(&request, &mut self.effects);
-                if (again.hot.size(), again.cold.size()) != (unit.hot.1, unit.cold.1) {
-                    return None;
-                }
-                &again.marks
-            }
-        };
-        let is_hot = at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1);
-        let same_part = |m: &&Mark| (m.at.wrapping_sub(unit.hot.0) < u64::from(unit.hot.1)) == is_hot;
-        let mark = marks.iter().filter(same_part).filter(|m| m.at <= at).max_by_key(|m| m.at)?;
-        Some((UnitId { generation: self.generation, unit: number, record: unit.record }, *mark))
+        let again = translate::translate(&request, &mut self.effects);
+        let is_same = (again.hot.size(), again.cold.size()) == (unit.hot.1, unit.cold.1);
+        is_same.then_some(Cow::Owned(again.marks))
+    }
+
+    /// Where in the cache a call of the kernel comes back to that the program makes at `pc`.
+    pub fn behind_call(&mut self, pc: u64, maps: &mut Maps, log: &mut Log) -> Option<u64> {
+        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        let next = pc + SYSCALL.len() as u64;
+        let unit = self.find_or_translate(pc, Entrance::Jump, maps, log)?;
+        let marks = self.marks(unit, maps)?;
+        // SAFETY: a mark behind the first instruction of a unit lies in the cache, and so do the bytes before it.
+        let is_behind = |m: &&Mark| m.pc == next && unsafe { *((m.at - 2) as *const [u8; 2]) } == SYSCALL;
+        marks.iter().find(is_behind).map(|m| m.at)
+    }
+
+    /// A place in the cache where a thread that is to be let go waits for that, with all of its state the program's but
+    /// for the place, which its context has.
+    pub fn wait_at(&mut self, pc: u64) -> u64 {
+        if self.waiting == 0 {
+            let (region, _) = self.regions.near(pc);
+            let mut code = Buffer::new(region.cold);
+            code.raw(&[0xeb, 0xfe]); // a jump to itself
+            region.cold = put(&code).next_multiple_of(8);
+            self.waiting = code.at;
+        }
+        self.waiting
+    }
+
+    /// Whether a place in the cache is that.
+    pub fn is_waiting(&self, at: u64) -> bool {
+        at != 0 && (at == self.waiting || self.old.iter().any(|old| at == old.waiting))
     }
 
     /// The unit that an address in the cache belongs to.

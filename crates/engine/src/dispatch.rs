@@ -1,6 +1,7 @@
 //! What to do when code in the cache does not know the way.
 
 use crate::process::{PROCESS, Process};
+use crate::restrict;
 use crate::thread::{RETURNS, Thread, offset};
 use crate::translate::{Exit, HOT, Source as _};
 use crate::{kernel_calls, kernel_calls_32, kernel_writes};
@@ -90,6 +91,11 @@ fn find(thread: &mut Thread) -> u64 {
             thread.context.pc = exit.to;
             let is_32 = process.maps.bytes(exit.from).starts_with(&kernel_calls_32::CALL);
             drop(guard);
+            let asks = exit.kind == abi::KERNEL && !is_32 && !thread.is_masked();
+            if asks && restrict::is_asked(thread) && restrict::ask_to_go().is_ok() {
+                thread.context.pc = exit.from;
+                return PROCESS.take().as_mut().expect("as before").cache.wait_at(exit.from);
+            }
             let is_done = match exit.kind {
                 abi::REFUSED => kernel_writes::again(thread),
                 _ if thread.is_masked() => false,

@@ -262,6 +262,11 @@ pub fn set_own(start: u64, end: u64) {
     OWN[1].store(end, Ordering::Relaxed);
 }
 
+/// Where the engine is.
+pub fn own() -> (u64, u64) {
+    (OWN[0].load(Ordering::Relaxed), OWN[1].load(Ordering::Relaxed))
+}
+
 /// Whether an address is the engine's own code.
 pub fn is_engine(at: u64) -> bool {
     (OWN[0].load(Ordering::Relaxed)..OWN[1].load(Ordering::Relaxed)).contains(&at)

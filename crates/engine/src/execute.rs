@@ -31,11 +31,13 @@ fn with_all_blocked(thread: &Thread, mask: u64) -> Result<usize, Errno> {
     let known = PROCESS
         .take()
         .as_ref()
-        .map(|p| (p.arena, if p.is_own() && p.log.head().is_some() { p.log.offset(p.arena) } else { 0 }));
+        .map(|p| (p.arena, if p.is_own() && p.log.head().is_some() { p.log.offset() } else { 0 }));
     let arena = known.map(|(arena, _)| arena);
     let mask = mask | thread.hidden;
     let mailbox = match known {
-        Some((arena, log)) if exists && arena.options & ALONE == 0 => ask(arena, log, mask),
+        Some((arena, log)) if exists && arena.options & ALONE == 0 => {
+            ask(arena, &Request { what: WILL_EXECUTE, log, mask })
+        }
         _ => None,
     };
     let result = if mailbox.is_some() {
@@ -49,7 +51,7 @@ fn with_all_blocked(thread: &Thread, mask: u64) -> Result<usize, Errno> {
     if let (Some(arena), Some(mailbox)) = (arena, mailbox) {
         mailbox.state.store(DID_NOT_EXECUTE, Ordering::Release);
         ring(arena);
-        wait_while(&mailbox.state, DID_NOT_EXECUTE);
+        while wait_while(&mailbox.state, DID_NOT_EXECUTE).is_err() && !is_closed(arena) {}
     }
     result
 }
@@ -61,7 +63,21 @@ fn is_executable(path: usize) -> bool {
     unsafe { kernel::call6(FACCESSAT, [AT_FDCWD as usize, path, 1, 0, 0, 0]) }.is_ok()
 }
 
-fn ask(arena: &'static Arena, log: u64, mask: u64) -> Option<&'static Mailbox> {
+/// What is asked of whoever runs the process.
+pub struct Request {
+    /// The state of a mailbox with such a request.
+    pub what: u32,
+    /// See [`Mailbox::log`].
+    pub log: u64,
+    /// See [`Mailbox::mask`].
+    pub mask: u64,
+}
+
+/// Asks for something. `None` if it will not be done; otherwise the mailbox is still in use.
+pub fn ask(arena: &'static Arena, request: &Request) -> Option<&'static Mailbox> {
+    if is_closed(arena) {
+        return None;
+    }
     // With as many processes as mailboxes about to execute something, the next waits a little.
     let mailbox = loop {
         let free = |m: &&Mailbox| {
@@ -73,11 +89,15 @@ fn ask(arena: &'static Arena, log: u64, mask: u64) -> Option<&'static Mailbox> {
         core::hint::spin_loop();
     };
     mailbox.tid.store(kernel::gettid(), Ordering::Relaxed);
-    mailbox.log.store(log, Ordering::Relaxed);
-    mailbox.mask.store(mask, Ordering::Relaxed);
-    mailbox.state.store(WILL_EXECUTE, Ordering::Release);
+    mailbox.log.store(request.log, Ordering::Relaxed);
+    mailbox.mask.store(request.mask, Ordering::Relaxed);
+    mailbox.state.store(request.what, Ordering::Release);
     ring(arena);
-    wait_while(&mailbox.state, WILL_EXECUTE);
+    while wait_while(&mailbox.state, request.what).is_err() {
+        if is_closed(arena) {
+            return None;
+        }
+    }
     match mailbox.state.load(Ordering::Acquire) {
         FOLLOWED => Some(mailbox),
         NOT_FOLLOWED => {
@@ -88,12 +108,18 @@ fn ask(arena: &'static Arena, log: u64, mask: u64) -> Option<&'static Mailbox> {
     }
 }
 
+/// Whether there is nobody to ask any more.
+fn is_closed(arena: &Arena) -> bool {
+    arena.closed.load(Ordering::Acquire) != 0 || !kernel::process_exists(arena.tool)
+}
+
 fn ring(arena: &Arena) {
     arena.doorbell.fetch_add(1, Ordering::Release);
     wake(&arena.doorbell);
 }
 
 const FUTEX: usize = 202;
+const ETIMEDOUT: Errno = Errno(110);
 
 /// Wakes all that sleep, in whatever process.
 fn wake(word: &AtomicU32) {
@@ -102,11 +128,16 @@ fn wake(word: &AtomicU32) {
     let _ = unsafe { kernel::call6(FUTEX, [word.as_ptr() as usize, WAKE, i32::MAX as usize, 0, 0, 0]) };
 }
 
-/// Sleeps while the word has this value, whoever changes it.
-fn wait_while(word: &AtomicU32, value: u32) {
+/// Sleeps while the word has this value, whoever changes it; an error if that takes long.
+fn wait_while(word: &AtomicU32, value: u32) -> Result<(), Errno> {
     const WAIT: usize = 0;
+    const LONG: [u64; 2] = [1, 0];
     while word.load(Ordering::Acquire) == value {
-        // SAFETY: the kernel only reads the word.
-        let _ = unsafe { kernel::call6(FUTEX, [word.as_ptr() as usize, WAIT, value as usize, 0, 0, 0]) };
+        let call = [word.as_ptr() as usize, WAIT, value as usize, LONG.as_ptr() as usize, 0, 0];
+        // SAFETY: the kernel only reads the word and the time.
+        if let Err(error @ ETIMEDOUT) = unsafe { kernel::call6(FUTEX, call) } {
+            return Err(error);
+        }
     }
+    Ok(())
 }

@@ -125,6 +125,14 @@ impl Guard {
         self.pages.contains_key(&(at & !(PAGE - 1)))
     }
 
+    /// Lets the program write to all of them again.
+    pub fn open_all(&mut self) {
+        for (at, page) in self.pages.drain().filter(|(_, page)| page.is_closed) {
+            protect(at, page.rights(at, false));
+        }
+        self.shared.clear();
+    }
+
     /// Lets the program write to a page again. Says where the code is.
     pub fn open(&mut self, at: u64) -> u64 {
         let at = at & !(PAGE - 1);

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use core::arch::global_asm;
-use relive_engine::{boot, heap::Heap};
+use relive_engine::{boot, heap::Heap, visit};
 
 #[global_allocator]
 static HEAP: Heap = Heap::new();
@@ -13,10 +13,14 @@ static HEAP: Heap = Heap::new();
 relive_abi::memory_functions!();
 
 global_asm!(
+    ".p2align 4",
     ".globl relive_engine_start",
     "relive_engine_start:",
     "jmp {start}",
+    ".p2align 4",
+    "jmp {visit}",
     start = sym boot::start,
+    visit = sym visit::start,
 );
 
 #[panic_handler]

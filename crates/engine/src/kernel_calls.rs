@@ -5,8 +5,8 @@ use crate::entry::{self, AGAIN};
 use crate::process::{PROCESS, Process};
 use crate::thread::register::{R8, R9, R10, R11, RAX, RCX, RDI, RDX, RSI};
 use crate::thread::{KERNEL_CALLS, Thread};
-use crate::{kernel_writes, masks, segments, signals, threads};
-use relive_abi::kernel::{self, EINVAL, ENOSYS, Errno};
+use crate::{kernel_writes, limits, masks, restrict, rseq, segments, signals, threads};
+use relive_abi::kernel::{self, EINVAL, Errno};
 use relive_abi::page_up;
 
 #[allow(missing_docs)]
@@ -25,11 +25,15 @@ pub mod number {
     pub const VFORK: u64 = 58;
     pub const EXECVE: u64 = 59;
     pub const EXIT: u64 = 60;
+    pub const PRCTL: u64 = 157;
     pub const ARCH_PRCTL: u64 = 158;
+    pub const SETRLIMIT: u64 = 160;
     pub const EXIT_GROUP: u64 = 231;
     pub const PSELECT6: u64 = 270;
     pub const PPOLL: u64 = 271;
     pub const EPOLL_PWAIT: u64 = 281;
+    pub const PRLIMIT64: u64 = 302;
+    pub const SECCOMP: u64 = 317;
     pub const EXECVEAT: u64 = 322;
     pub const PKEY_MPROTECT: u64 = 329;
     pub const IO_PGETEVENTS: u64 = 333;
@@ -39,7 +43,7 @@ pub mod number {
 }
 use number::*;
 
-const WATCHED: [u64; 25] = [
+const WATCHED: [u64; 29] = [
     RT_SIGPROCMASK,
     RT_SIGACTION,
     RT_SIGRETURN,
@@ -54,11 +58,15 @@ const WATCHED: [u64; 25] = [
     VFORK,
     EXECVE,
     EXIT,
-    EXIT_GROUP,
+    PRCTL,
     ARCH_PRCTL,
+    SETRLIMIT,
+    EXIT_GROUP,
     PSELECT6,
     PPOLL,
     EPOLL_PWAIT,
+    PRLIMIT64,
+    SECCOMP,
     EXECVEAT,
     PKEY_MPROTECT,
     IO_PGETEVENTS,
@@ -114,8 +122,10 @@ pub fn handle(thread: &mut Thread) -> bool {
         MUNMAP => changing(thread, a, b, true),
         MPROTECT | PKEY_MPROTECT | MREMAP => changing(thread, a, b, true),
         ARCH_PRCTL => segments::prctl(thread, call),
-        // Restartable sequences know addresses of the program's code, which the cache is not.
-        RSEQ => Err(ENOSYS),
+        SETRLIMIT | PRLIMIT64 => limit(number, &call),
+        // Comes here only if it cannot be let go.
+        PRCTL | SECCOMP if restrict::is_asked(thread) => Err(EINVAL),
+        RSEQ => rseq::call(thread, call),
         _ => {
             kernel_writes::open_ahead(number, &call);
             entry::call(number, &call)
@@ -155,4 +165,14 @@ fn changing(thread: &mut Thread, start: u64, len: u64, surely: bool) -> Result<u
     }
     // SAFETY: the program's own business. The lock is held, so that no other thread translates what goes away.
     unsafe { as_asked(thread) }
+}
+
+/// A limit, perhaps of what the engine has much of.
+fn limit(number: u64, call: &[usize; 6]) -> Result<usize, Errno> {
+    kernel_writes::open_ahead(number, call);
+    let result = entry::call(number, call);
+    if let Some(Process { arena, log, .. }) = PROCESS.take().as_mut() {
+        limits::shrink(arena, log);
+    }
+    result
 }

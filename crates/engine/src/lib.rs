@@ -4,13 +4,13 @@
 //! the program gets there (see [`translate`]). The engine has no library under it, as it shares a process with a
 //! program that has its own, and reaches its memory through `gs`.
 //!
-//! * [`boot`]: how it begins
+//! * [`boot`]: how it begins; [`visit`]: how it takes over a program that runs, and leaves it
 //! * [`entry`], [`dispatch`]: between the cache and the engine
 //! * [`translate`], [`cache`], [`sites`], [`region`], [`renewal`]: code
 //! * [`verify`]: whether that is right
 //! * [`kernel_calls`], [`threads`], [`execute`], [`masks`]: what the program asks of the kernel
 //! * [`signals`], [`interrupted`]: what the kernel tells the program
-//! * [`maps`], [`log`], [`written`], [`room`]: what lies where, for the engine and for whoever reads the counters
+//! * [`maps`], [`log`], [`written`], [`room`], [`limits`]: what lies where, for the engine and for whoever reads the counters
 
 #![cfg_attr(not(test), no_std)]
 #![allow(unsafe_code)]
@@ -30,6 +30,7 @@ pub mod interrupted;
 pub mod kernel_calls;
 pub mod kernel_calls_32;
 pub mod kernel_writes;
+pub mod limits;
 pub mod lock;
 pub mod log;
 pub mod maps;
@@ -40,8 +41,10 @@ pub mod processor;
 pub mod program_memory;
 pub mod region;
 pub mod renewal;
+pub mod restrict;
 pub mod returns;
 pub mod room;
+pub mod rseq;
 pub mod segments;
 pub mod signals;
 pub mod sites;
@@ -50,6 +53,7 @@ pub mod threads;
 pub mod traces;
 pub mod translate;
 pub mod verify;
+pub mod visit;
 pub mod whereabouts;
 pub mod written;
 pub mod zone;

@@ -1,8 +1,9 @@
 //! What the engine writes down for whoever reads the counters: what code lies where, and what each counter counts.
 
-use crate::room;
+use crate::{limits, room};
 use core::sync::atomic::Ordering;
 use relive_abi::engine::{self as abi, Arena, LogHead, Record, Statistics};
+use relive_abi::page_up;
 
 const HEAD: u64 = size_of::<LogHead>() as u64;
 
@@ -10,6 +11,10 @@ const HEAD: u64 = size_of::<LogHead>() as u64;
 pub struct Log {
     /// Where it lies, with its head.
     at: u64,
+    /// Where in the arena.
+    offset: u64,
+    /// How long it can get.
+    most: u64,
     /// Statistics that find no place there.
     unread: Statistics,
 }
@@ -37,18 +42,37 @@ unsafe impl Plain for Record {}
 impl Log {
     /// Nowhere: what is written is lost.
     pub fn nowhere() -> Self {
-        Self { at: 0, unread: Statistics::default() }
+        Self { at: 0, offset: 0, most: 0, unread: Statistics::default() }
     }
 
     /// A new one for this process.
     pub fn new(arena: &Arena, process: u32, pid: u32) -> Option<Self> {
-        let offset = room::take(arena, abi::LOG, process, pid, abi::LOG_LEN)?;
-        Some(Self { at: &raw const *arena as u64 + offset, unread: Statistics::default() })
+        let offset = room::take(arena, abi::LOG, process, pid, limits::log())?;
+        // SAFETY: nothing is mapped over.
+        let at = unsafe { limits::share(arena, offset, limits::log(), None) }.ok()?;
+        // SAFETY: a part of the arena that is this process's alone.
+        let head = unsafe { &mut *(at as *mut LogHead) };
+        (head.engine, head.engine_end) = crate::entry::own();
+        Some(Self { at, offset, most: limits::log(), unread: Statistics::default() })
     }
 
     /// Where it lies in the arena.
-    pub fn offset(&self, arena: &Arena) -> u64 {
-        self.at.wrapping_sub(&raw const *arena as u64)
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Gives up all room but for so much more. Where it begins and ends now.
+    pub fn shrink(&mut self, more: u64) -> (u64, u64) {
+        self.most = self.most.min(page_up(HEAD + self.written() + more));
+        (self.at, self.at + self.most)
+    }
+
+    /// The memory of a log that is another process's.
+    pub fn give_back(self) {
+        if self.at != 0 {
+            // SAFETY: nobody can write to it any more.
+            unsafe { limits::give_back(self.offset, self.at, self.most) };
+        }
     }
 
     /// How much is in it.
@@ -82,7 +106,7 @@ impl Log {
         let start = len.load(Ordering::Relaxed);
         let size = parts.iter().map(|part| part.len()).sum::<usize>() + size_of::<Record>();
         let size = size.next_multiple_of(8) as u64;
-        if start + size + HEAD > abi::LOG_LEN {
+        if start + size + HEAD > self.most {
             return None;
         }
         let mut to = self.at + HEAD + start;

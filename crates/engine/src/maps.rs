@@ -155,7 +155,8 @@ impl Maps {
 
 fn read_all() -> Vec<u8> {
     let mut text = Vec::with_capacity(16 << 10);
-    let Ok(fd) = kernel::open(c"/proc/self/maps", kernel::O_RDONLY, 0) else { return text };
+    // Not `self`: that is nobody if the first thread has ended.
+    let Ok(fd) = kernel::open(c"/proc/thread-self/maps", kernel::O_RDONLY, 0) else { return text };
     let mut buffer = alloc::vec![0; 8 << 10];
     while let Ok(n @ 1..) = kernel::read(fd, &mut buffer) {
         text.extend_from_slice(&buffer[..n]);

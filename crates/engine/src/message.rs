@@ -18,7 +18,12 @@ pub fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     fatal(format_args!("{info}"))
 }
 
-/// The same.
+/// One line.
+pub fn say(what: fmt::Arguments<'_>) {
+    let _ = writeln!(Standard, "{what}");
+}
+
+/// The same as [`panic`].
 pub fn fatal(what: fmt::Arguments<'_>) -> ! {
     let _ = writeln!(Standard, "relive: the engine is broken: {what}");
     kernel::exit(125)

@@ -1,6 +1,7 @@
 //! A process: what its threads share.
 
 use crate::cache::Cache;
+use crate::limits;
 use crate::lock::Lock;
 use crate::log::Log;
 use crate::maps::Maps;
@@ -26,6 +27,8 @@ pub struct Process {
     pub cache: Cache,
     /// What is written down.
     pub log: Log,
+    /// Whether it had been running when the engine came.
+    pub is_adopted: bool,
     /// Whether nobody wants to know what it does.
     pub is_apart: bool,
     /// Whether a thread has left old code since that was last looked at.
@@ -38,27 +41,35 @@ pub struct Process {
 
 impl Process {
     /// Begins to watch this process.
-    pub fn new(arena: &'static Arena) -> Option<Self> {
+    pub fn new(arena: &'static Arena) -> Self {
         let number = arena.processes.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
         let pid = kernel::getpid();
-        let log = Log::new(arena, number, pid)?;
-        let cache = Cache::new(arena.options & abi::COUNT != 0, arena.cache_len);
-        Some(Self {
+        // Without room it runs all the same; the tool says that it was not counted.
+        let log = Log::new(arena, number, pid).unwrap_or_else(Log::nowhere);
+        let cache = Cache::new(arena.options & abi::COUNT != 0, cache_len(arena));
+        Self {
             arena,
             number,
             pid,
             maps: Maps::new(),
             cache,
             log,
+            is_adopted: false,
             is_apart: false,
             has_passed: false,
             threads: Vec::new(),
             ended: Vec::new(),
-        })
+        }
     }
 
     /// Whether the calling thread is one of the process, not a child that borrows its memory.
     pub fn is_own(&self) -> bool {
         kernel::getpid() == self.pid
     }
+}
+
+/// How many bytes of translated code the process may have before it starts anew.
+pub fn cache_len(arena: &Arena) -> u64 {
+    const LEAST: u64 = 1 << 20;
+    (arena.cache_len >> limits::smaller()).max(LEAST)
 }

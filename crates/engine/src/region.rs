@@ -2,14 +2,19 @@
 //! reach.
 
 use crate::boot::die;
+use crate::limits;
 use crate::zone;
 use alloc::vec::Vec;
 use relive_abi::kernel::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE};
 
 const PROT_ALL: u32 = 7;
+/// How much is reserved at once at most, and at least.
+const LONGEST: u64 = 128 << 20;
+const SHORTEST: u64 = 2 << 20;
+
 /// How much is reserved at once: a share of all there may be, so that some can wait until no thread is in it any more.
 fn len_for(most: u64) -> u64 {
-    (most / 4).next_power_of_two().clamp(2 << 20, 128 << 20)
+    (most / 4).next_power_of_two().clamp(SHORTEST, LONGEST)
 }
 
 /// The share of it for what is usually executed; the rest lies behind.
@@ -106,7 +111,9 @@ impl Regions {
         let index = [FAR, FARTHEST].into_iter().find_map(|far| {
             let found = self.all.iter().position(|r| r.is_near(pc, far) && r.has_room());
             found.or_else(|| {
-                self.all.push(reserve(pc, self.len, far)?);
+                // The program may have limited itself since.
+                let len = self.len.min(LONGEST >> limits::smaller()).max(SHORTEST);
+                self.all.push(reserve(pc, len, far)?);
                 Some(self.all.len() - 1)
             })
         });
@@ -148,6 +155,7 @@ fn reserve(pc: u64, len: u64, far: u64) -> Option<Region> {
             unsafe { kernel::munmap(start, len) };
             return None;
         }
+        kernel::keep_out_of_cores(start, len);
         let hot = hot_part(len);
         if hot > zone::LARGE {
             zone::use_large_pages(start + zone::LARGE, hot - zone::LARGE);

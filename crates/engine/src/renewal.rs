@@ -9,7 +9,7 @@ use crate::cache::Cache;
 use crate::entry;
 use crate::log::Log;
 use crate::maps::Maps;
-use crate::process::Process;
+use crate::process::{Process, cache_len};
 use crate::region::Regions;
 use crate::thread::{NO_GENERATION, Thread, offset};
 use crate::translate::Exit;
@@ -22,8 +22,9 @@ use relive_abi::{PAGE, kernel, page_up};
 impl Process {
     /// Starts anew if there is too much code.
     pub fn make_room(&mut self) {
-        if self.cache.regions.used() > self.arena.cache_len {
-            self.cache.renew(self.arena.cache_len);
+        let most = cache_len(self.arena);
+        if self.cache.regions.used() > most {
+            self.cache.renew(most);
             self.has_passed = true;
             self.log.statistics().renewals += 1;
         }
@@ -73,6 +74,14 @@ impl Cache {
 
     /// Gives its memory back.
     fn give_back(mut self, maps: &mut Maps) {
+        self.keep(&[], maps);
+    }
+
+    /// Gives all memory for code back: nothing is executed there any more.
+    pub fn unmap(&mut self, maps: &mut Maps) {
+        for old in core::mem::take(&mut self.old) {
+            old.give_back(maps);
+        }
         self.keep(&[], maps);
     }
 

@@ -45,6 +45,9 @@ const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
 const SA_RESTORER: u64 = 0x0400_0000;
 
+/// What the kernel has to know of a handler's flags: `NOCLDSTOP`, `NOCLDWAIT`, `RESTART`.
+const KEPT: u64 = 1 | 2 | SA_RESTART;
+
 /// The flag that makes the processor trap behind the next instruction.
 const TRAP_FLAG: u64 = 1 << 8;
 const DIRECTION_FLAG: u64 = 1 << 10;
@@ -91,15 +94,30 @@ impl Action {
 pub struct Handlers([Action; SIGNALS]);
 
 impl Handlers {
-    /// Those of a program that has just been executed: some may be ignored.
+    /// Those the process has: of a program that has just been executed, some may be ignored. From now on the kernel
+    /// tells the engine.
     pub fn inherited() -> Self {
         let mut all = [Action::DEFAULT; SIGNALS];
         for (number, action) in all.iter_mut().enumerate().skip(1) {
             // SAFETY: only writes the action.
-            let _ = unsafe { kernel::call6(RT_SIGACTION, [number, 0, (&raw mut *action).addr(), 8, 0, 0]) };
+            let _ = unsafe {
+                kernel::call6(RT_SIGACTION, [number, 0, (&raw mut *action).expose_provenance(), 8, 0, 0])
+            };
+            if action.is_handled() {
+                install(number as i32, action.flags & KEPT);
+            }
         }
         watch();
         Self(all)
+    }
+
+    /// Lets the kernel tell the program again.
+    pub fn put_back(&self) {
+        for (number, action) in self.0.iter().enumerate().skip(1) {
+            let action = (&raw const *action).expose_provenance();
+            // SAFETY: only reads the action.
+            let _ = unsafe { kernel::call6(RT_SIGACTION, [number, action, 0, 8, 0, 0]) };
+        }
     }
 
     /// The same with no handler left.
@@ -154,7 +172,6 @@ pub fn action(thread: &mut Thread, [number, new, old, size, ..]: [usize; 6]) -> 
     let before = *known;
     if let Some(asked) = asked {
         if asked.is_handled() || is_watched(number as i32) {
-            const KEPT: u64 = 1 | 2 | SA_RESTART; // NOCLDSTOP, NOCLDWAIT
             install(number as i32, if asked.is_handled() { asked.flags & KEPT } else { SA_RESTART });
         } else {
             // SAFETY: only reads the action.
@@ -203,9 +220,16 @@ pub fn alternate_stack(thread: &mut Thread, [new, old, ..]: [usize; 6]) -> Resul
 
 /// Gives the calling thread the engine's signal stack.
 pub fn use_own_stack(thread: &Thread) {
-    let stack = thread.engine_stack;
+    exchange_stack(thread.engine_stack);
+}
+
+/// Gives the calling thread another signal stack, and says which it had.
+pub fn exchange_stack(new: SignalStack) -> SignalStack {
+    let mut old = SignalStack::NONE;
+    let call = [(&raw const new).expose_provenance(), (&raw mut old).expose_provenance(), 0, 0, 0, 0];
     // SAFETY: the stack is this thread's alone.
-    let _ = unsafe { kernel::call6(SIGALTSTACK, [(&raw const stack).expose_provenance(), 0, 0, 0, 0, 0]) };
+    let _ = unsafe { kernel::call6(SIGALTSTACK, call) };
+    old
 }
 
 #[unsafe(naked)]
@@ -384,6 +408,10 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
     let is_fault = info.is_fault();
     let is_traced = is_fault && info.number == TRAP && info.code == TRACED;
     let Process { cache, maps, log, .. } = process;
+    if cache.is_waiting(context.rip) {
+        // The call that led there is made again.
+        context.rip = thread.context.pc;
+    }
     if cache.contains(context.rip) {
         let at = context.rip;
         if info.number == SEGV && is_fault && is_call(at) {

@@ -5,6 +5,7 @@
 //! landings of targets with the same eight bits form a chain. Tables lie in the lowest 2 GiB, where an instruction
 //! can name them without a register.
 
+use crate::limits;
 use crate::maps::Maps;
 use crate::processor;
 use crate::thread::offset;
@@ -27,6 +28,7 @@ pub struct Sites {
     known: HashMap<u32, Site>,
     /// The sites that know a target.
     by_target: HashMap<u64, Vec<u32>>,
+    start: u64,
     next: u64,
     end: u64,
     can_rotate: bool,
@@ -83,10 +85,11 @@ pub struct Lesson<'a> {
 impl Sites {
     /// None.
     pub fn reserve() -> Self {
-        let (next, end) = reserve_tables().map_or((0, 0), |at| (at, at + TABLES_LEN));
+        let (next, end) = reserve_tables().map_or((0, 0), |(at, len)| (at, at + len));
         Self {
             known: HashMap::new(),
             by_target: HashMap::new(),
+            start: next,
             next,
             end,
             can_rotate: processor::can_rotate(),
@@ -142,8 +145,8 @@ impl Sites {
     pub fn give_back(&mut self) {
         if self.end != 0 {
             // SAFETY: mapped by `reserve`.
-            unsafe { kernel::munmap(self.end - TABLES_LEN, TABLES_LEN) };
-            (self.next, self.end) = (0, 0);
+            unsafe { kernel::munmap(self.start, self.end - self.start) };
+            (self.start, self.next, self.end) = (0, 0, 0);
         }
     }
 
@@ -299,18 +302,19 @@ impl Writer<'_> {
     }
 }
 
-/// Room for tables in the lowest 2 GiB.
-fn reserve_tables() -> Option<u64> {
-    let step = TABLES_LEN;
+/// Room for tables in the lowest 2 GiB: where, and how much.
+fn reserve_tables() -> Option<(u64, u64)> {
+    let (step, len) = (TABLES_LEN, TABLES_LEN >> limits::smaller());
     (1..28).rev().map(|n| n * step).find_map(|at| {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
         // SAFETY: replaces nothing.
-        let got = unsafe { kernel::mmap(at, TABLES_LEN, PROT_RW, flags, -1, 0) }.ok()?;
+        let got = unsafe { kernel::mmap(at, len, PROT_RW, flags, -1, 0) }.ok()?;
         if got != at {
             // SAFETY: mapped just now.
-            unsafe { kernel::munmap(got, TABLES_LEN) };
+            unsafe { kernel::munmap(got, len) };
             return None;
         }
-        Some(at)
+        kernel::keep_out_of_cores(at, len);
+        Some((at, len))
     })
 }

@@ -3,7 +3,8 @@
 
 use crate::frame::{SignalInfo, SignalStack};
 use crate::interrupted::Interrupted;
-use relive_abi::engine::COUNTERS_LEN;
+use crate::limits;
+use crate::rseq::Registration;
 
 /// The state of a program that is not running just now.
 #[repr(C, align(64))]
@@ -119,6 +120,8 @@ pub struct Thread {
     pub engine_stack: SignalStack,
     /// Where the program's handlers are.
     pub handlers: u64,
+    /// What the kernel is told about restartable sequences when the engine goes.
+    pub rseq: Registration,
     /// What signals have interrupted, the latest last.
     pub interrupted: Interrupted,
     /// Which system calls the engine looks at: not zero.
@@ -165,4 +168,6 @@ pub mod offset {
 }
 
 /// What a thread takes in memory with its counters, not with its stacks.
-pub const LEN: u64 = offset::COUNTERS as u64 + COUNTERS_LEN;
+pub fn len() -> u64 {
+    u64::from(offset::COUNTERS) + limits::counters()
+}

@@ -3,6 +3,7 @@
 use crate::entry;
 use crate::frame::{SignalInfo, SignalStack};
 use crate::kernel_calls::{self, arguments, number};
+use crate::limits;
 use crate::log::Log;
 use crate::masks;
 use crate::process::{PROCESS, Process};
@@ -17,7 +18,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use relive_abi::engine as abi;
 use relive_abi::kernel::{
-    self, EINVAL, ENOMEM, Errno, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, PROT_RW,
+    self, EINVAL, Errno, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, PROT_RW,
 };
 
 const STACK_LEN: u64 = 256 << 10;
@@ -26,7 +27,7 @@ const SIGNAL_STACK_LEN: u64 = 64 << 10;
 
 /// Memory for a thread: its stack in the engine, then its own words, then counters in the arena.
 pub fn allocate(process: &mut Process) -> Result<&'static mut Thread, Errno> {
-    let at = crate::zone::map(SIGNAL_STACK_LEN + STACK_LEN + thread::LEN)?;
+    let at = crate::zone::map(SIGNAL_STACK_LEN + STACK_LEN + thread::len())?;
     let this = at + SIGNAL_STACK_LEN + STACK_LEN;
     // SAFETY: fresh memory of the right size, all zero, which is a valid thread.
     let thread = unsafe { &mut *(this as *mut Thread) };
@@ -51,17 +52,19 @@ pub fn allocate(process: &mut Process) -> Result<&'static mut Thread, Errno> {
 /// Puts fresh counters behind a thread's words.
 fn map_counters(process: &Process, thread: &Thread) -> Result<(), Errno> {
     let (arena, to) = (process.arena, thread.this + u64::from(offset::COUNTERS));
-    if thread.is_apart {
+    let (len, pid) = (limits::counters(), kernel::getpid());
+    let chunk =
+        if thread.is_apart { None } else { room::take(arena, abi::COUNTERS, process.number, pid, len) };
+    let Some(chunk) = chunk else {
+        // It counts for nobody.
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
         // SAFETY: as below.
-        unsafe { kernel::mmap(to, abi::COUNTERS_LEN, PROT_RW, flags, -1, 0) }?;
+        unsafe { kernel::mmap(to, len, PROT_RW, flags, -1, 0) }?;
+        kernel::keep_out_of_cores(to, len);
         return Ok(());
-    }
-    let from = &raw const *arena as u64;
-    let pid = kernel::getpid();
-    let chunk = room::take(arena, abi::COUNTERS, process.number, pid, abi::COUNTERS_LEN).ok_or(ENOMEM)?;
+    };
     // SAFETY: what is there belongs to the thread and holds nothing, or counters of the parent process.
-    unsafe { kernel::mremap(from + chunk, 0, to, abi::COUNTERS_LEN) }?;
+    unsafe { limits::share(arena, chunk, len, Some(to)) }?;
     Ok(())
 }
 
@@ -169,16 +172,16 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: u
 fn become_process(process: &mut Process, thread: &mut Thread) {
     process.pid = kernel::getpid();
     process.is_apart = process.arena.options & abi::ALONE != 0;
-    if process.is_apart {
-        process.log = Log::nowhere();
+    let log = if process.is_apart {
+        None
     } else {
         process.number = process.arena.processes.fetch_add(1, Ordering::Relaxed);
-        let log = Log::new(process.arena, process.number, process.pid);
-        let parent = core::mem::replace(&mut process.log, log.unwrap_or_else(Log::nowhere));
-        // Counters go on meaning what they meant in the parent.
-        let (at, len) = (parent.offset(process.arena), parent.written());
-        process.log.write(abi::PARENT, &[&at.to_le_bytes(), &len.to_le_bytes()]);
-    }
+        Log::new(process.arena, process.number, process.pid)
+    };
+    let parent = core::mem::replace(&mut process.log, log.unwrap_or_else(Log::nowhere));
+    // Counters go on meaning what they meant in the parent.
+    process.log.write(abi::PARENT, &[&parent.offset().to_le_bytes(), &parent.written().to_le_bytes()]);
+    parent.give_back();
     thread.is_apart = process.is_apart;
     thread.tid = kernel::gettid();
     thread.interrupted.forget();
@@ -221,6 +224,7 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         child.wait = masks::NO_WAIT;
         child.interrupted.forget();
         child.masked = 0;
+        child.rseq = [0; 3];
         child.signal_stack = SignalStack::NONE;
         child.handlers = if flags & CLONE_SIGHAND != 0 {
             thread.handlers

@@ -2,6 +2,7 @@
 //! because its page was written to or the cache was full, is still the same code if nothing of it has changed: it
 //! goes on counting where it did.
 
+use crate::limits;
 use crate::log::{self, Log};
 use crate::maps::{Mapping, Maps};
 use crate::translate::{Exit, Piece, Unit};
@@ -45,7 +46,9 @@ pub struct WayOut {
 }
 
 /// Counters at most.
-const MOST_COUNTERS: u32 = (abi::COUNTERS_LEN / 8) as u32;
+fn most_counters() -> u32 {
+    (limits::counters() / 8) as u32
+}
 
 /// More than any unit has.
 const FOR_A_UNIT: u32 = 256;
@@ -53,7 +56,7 @@ const FOR_A_UNIT: u32 = 256;
 impl Written {
     /// The first counter that code at an address will have if it is new; `None` if they are used up.
     pub fn fresh(&self) -> Option<u32> {
-        (self.counters + FOR_A_UNIT < MOST_COUNTERS).then_some(self.counters)
+        (self.counters + FOR_A_UNIT < most_counters()).then_some(self.counters)
     }
 
     /// The first counter it will have if it is what was there before.
@@ -119,7 +122,7 @@ impl Written {
         if let Some(&known) = self.targets.get(&(unit, site, to_unit)) {
             return known;
         }
-        let counter = (self.counters < MOST_COUNTERS).then_some(self.counters);
+        let counter = (self.counters < most_counters()).then_some(self.counters);
         match counter {
             Some(_) => self.counters += 1,
             None => log.statistics().lost += 1,

@@ -31,7 +31,9 @@ pub fn map_much(len: u64) -> Result<u64, Errno> {
 
 fn map_at(hint: u64, len: u64) -> Result<u64, Errno> {
     // SAFETY: a new mapping replaces nothing: the address is only a hint.
-    unsafe { kernel::mmap(hint, len, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) }
+    let at = unsafe { kernel::mmap(hint, len, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) }?;
+    kernel::keep_out_of_cores(at, len);
+    Ok(at)
 }
 
 /// Much memory is better off in large pages. Where the kernel has none it stays as it is.

@@ -1,18 +1,25 @@
 //! The memory that is shared with all processes of a run.
 
 use crate::Error;
+use crate::processes;
 use relive_abi::engine::{self as abi, Arena as Head, Record};
+use relive_abi::{PAGE, page_up};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::Ordering;
 
-const LEN: u64 = abi::ARENA_LEN;
+/// How much room there is: of addresses, not of memory. Less if this process may not have so many (`ulimit -v`).
+fn room() -> u64 {
+    let limit = processes::limit_of_addresses(std::process::id() as libc::pid_t);
+    abi::ARENA_LEN.min(limit / 2) & !(PAGE - 1)
+}
 
 /// The arena, mapped here.
 pub struct Arena {
     file: File,
     at: *mut Head,
+    len: u64,
 }
 
 // SAFETY: what others change at the same time is atomic, or read after it was published by something atomic.
@@ -32,11 +39,22 @@ impl Arena {
             return Err(Error::last("no memory to share with the program"));
         }
         // SAFETY: just made.
-        let file = unsafe { File::from_raw_fd(fd) };
-        file.set_len(LEN).map_err(|error| Error::Kernel { what: "no room for counters", error })?;
+        Self::of(unsafe { File::from_raw_fd(fd) }, options, cache_len)
+    }
+
+    /// One in an empty file that somebody else has made.
+    pub(crate) fn open(path: &str, options: u32, cache_len: u64) -> Result<Self, Error> {
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.map_err(|error| Error::Kernel { what: "the memory shared with it", error })?;
+        Self::of(file, options, cache_len)
+    }
+
+    fn of(file: File, options: u32, cache_len: u64) -> Result<Self, Error> {
+        let len = room();
+        file.set_len(len).map_err(|error| Error::Kernel { what: "no room for counters", error })?;
         let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
         // SAFETY: a new mapping replaces nothing.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), LEN as usize, prot, flags, fd, 0) };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), len as usize, prot, flags, file.as_raw_fd(), 0) };
         if at == libc::MAP_FAILED {
             return Err(Error::last("no addresses for counters"));
         }
@@ -44,12 +62,13 @@ impl Arena {
         // SAFETY: fresh memory, all zero, which is a valid head; nobody else has it yet.
         unsafe {
             (*at).magic = abi::MAGIC;
-            (*at).len = LEN;
+            (*at).len = len;
             (*at).options = options;
+            (*at).tool = std::process::id();
             (*at).cache_len = cache_len;
             (*at).next.store((size_of::<Head>() as u64).next_multiple_of(1 << 20), Ordering::Relaxed);
         }
-        Ok(Self { file, at })
+        Ok(Self { file, at, len })
     }
 
     /// Its head.
@@ -63,13 +82,17 @@ impl Arena {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
-    pub(crate) fn len(&self) -> u64 {
-        LEN
+    /// How much of it a process should map: all, if it may have so many addresses.
+    pub(crate) fn share_of(&self, pid: libc::pid_t) -> u64 {
+        match processes::limit_of_addresses(pid) {
+            u64::MAX => self.len,
+            _ => page_up(size_of::<Head>() as u64),
+        }
     }
 
     /// A range of it.
     fn bytes(&self, offset: u64, len: u64) -> &[u8] {
-        assert!(offset.checked_add(len).is_some_and(|end| end <= LEN));
+        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len));
         // SAFETY: mapped as long as this lives.
         unsafe { std::slice::from_raw_parts(self.at.cast::<u8>().add(offset as usize), len as usize) }
     }
@@ -83,6 +106,12 @@ impl Arena {
             .filter(|c| matches!(c.kind.load(Ordering::Acquire), abi::LOG | abi::COUNTERS))
     }
 
+    /// Whether there was room for everything that was to be counted.
+    #[must_use]
+    pub(crate) fn is_complete(&self) -> bool {
+        self.head().full.load(Ordering::Relaxed) == 0
+    }
+
     /// All processes there are, and have been but for those whose room was given to others.
     #[must_use]
     pub fn processes(&self) -> Vec<Process<'_>> {
@@ -91,21 +120,38 @@ impl Arena {
         for chunk in self.chunks() {
             let index = *by_number.entry(chunk.process).or_insert_with(|| {
                 let statistics = abi::Statistics::default();
-                let (number, pid) = (chunk.process, chunk.pid);
-                found.push(Process { number, pid, statistics, at: 0, log: &[], counters: Vec::new() });
+                let (number, pid, engine) = (chunk.process, chunk.pid, (0, 0));
+                found.push(Process {
+                    number,
+                    pid,
+                    statistics,
+                    engine,
+                    at: 0,
+                    log: &[],
+                    counters: Vec::new(),
+                });
                 found.len() - 1
             });
             match chunk.kind.load(Ordering::Relaxed) {
                 abi::LOG => {
                     found[index].at = chunk.offset;
                     found[index].log = self.log(chunk.offset, u64::MAX);
-                    found[index].statistics = self.log_head(chunk.offset).statistics;
+                    let head = self.log_head(chunk.offset);
+                    found[index].statistics = head.statistics;
+                    found[index].engine = (head.engine, head.engine_end);
                 }
                 abi::COUNTERS => found[index].counters.push(self.bytes(chunk.offset, chunk.len)),
                 _ => {}
             }
         }
         found
+    }
+
+    /// Where the engine is in a process: the last, if it has executed one program after the other.
+    pub(crate) fn engine_of(&self, pid: libc::pid_t) -> Option<(u64, u64)> {
+        let processes = self.processes();
+        let found = processes.iter().filter(|p| p.pid as libc::pid_t == pid).max_by_key(|p| p.number);
+        found.map(|p| p.engine).filter(|&engine| engine != (0, 0))
     }
 
     /// Gives the room of a process to others.
@@ -168,7 +214,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         // SAFETY: mapped in `new`; nothing borrowed from it can outlive this.
-        unsafe { libc::munmap(self.at.cast(), LEN as usize) };
+        unsafe { libc::munmap(self.at.cast(), self.len as usize) };
     }
 }
 
@@ -180,6 +226,8 @@ pub struct Process<'a> {
     pub pid: u32,
     /// What the engine did in it.
     pub statistics: abi::Statistics,
+    /// Where the engine lies in it; zero if it has no log that says so.
+    pub(crate) engine: (u64, u64),
     /// Where its log is.
     pub(crate) at: u64,
     log: &'a [u8],

@@ -3,9 +3,13 @@
 use crate::Error;
 use crate::arena::Arena;
 use crate::image::Image;
-use crate::inject::{Stopped, request, wait};
+use crate::processes::status;
+use crate::tracee::{Tracee, let_go, request, wait};
+use crate::{attach, inject};
 use libc::pid_t;
-use relive_abi::engine::{DID_NOT_EXECUTE, EXECUTED, FOLLOWED, FREE, Mailbox, NOT_FOLLOWED, WILL_EXECUTE};
+use relive_abi::engine::{
+    DID_NOT_EXECUTE, EXECUTED, FOLLOWED, FREE, Mailbox, NOT_FOLLOWED, WILL_EXECUTE, WILL_RESTRICT,
+};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Answers until told to stop. Everything about one process is done by this one thread: the kernel wants it so.
@@ -13,13 +17,17 @@ pub(crate) fn serve(arena: &Arena, image: &Image, stop: &AtomicBool) {
     let head = arena.head();
     loop {
         let rung = head.doorbell.load(Ordering::Acquire);
-        if stop.load(Ordering::Acquire) {
-            return;
-        }
+        let is_over = stop.load(Ordering::Acquire);
+        head.closed.store(is_over.into(), Ordering::Release);
         for mailbox in &head.mailboxes {
-            if mailbox.state.load(Ordering::Acquire) == WILL_EXECUTE {
-                answer(mailbox, arena, image);
+            match mailbox.state.load(Ordering::Acquire) {
+                WILL_EXECUTE => answer(mailbox, arena, image),
+                WILL_RESTRICT => let_restrict(mailbox, arena, image),
+                _ => {}
             }
+        }
+        if is_over {
+            return;
         }
         futex_wait(&head.doorbell, rung);
     }
@@ -51,22 +59,28 @@ fn answer(mailbox: &Mailbox, arena: &Arena, image: &Image) {
     }
 }
 
-/// Has nothing to do with a process any more that could not be followed. Whether it has ended: then its parent cannot
-/// learn of that before this.
-fn let_go(tid: pid_t) -> bool {
-    for _ in 0..2000 {
-        let mut status = 0;
-        // SAFETY: the kernel writes one number.
-        let result = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
-        if result < 0 || result == tid && !libc::WIFSTOPPED(status) {
-            return true;
-        }
-        if request(libc::PTRACE_DETACH, tid, 0).is_ok() {
-            return false;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
+/// A process is about to restrict its system calls: goes on without the engine.
+fn let_restrict(mailbox: &Mailbox, arena: &Arena, image: &Image) {
+    let tid = mailbox.tid.load(Ordering::Relaxed) as pid_t;
+    let reply = |state| {
+        mailbox.state.store(state, Ordering::Release);
+        futex_wake(&mailbox.state);
+    };
+    let Some(pid) = status(tid, "Tgid").and_then(|pid| pid.parse().ok()) else { return reply(FREE) };
+    let name = status(tid, "Name").unwrap_or_default();
+    let engine = arena.engine_of(pid);
+    // Whether it can be done has to be known before it leaves the engine.
+    let (Some(engine), Ok(_)) = (engine, Tracee::seize(tid)) else { return reply(NOT_FOLLOWED) };
+    reply(FOLLOWED);
+    let gone = attach::detach_before(tid, pid, engine, image);
+    reply(FREE);
+    match gone {
+        Ok(()) => eprintln!(
+            "relive: process {pid} ({name}) restricts its system calls (seccomp): from here on it is not measured, nor is \
+             what it starts"
+        ),
+        Err(error) => eprintln!("relive: process {pid} ({name}) could not be let go: {error}"),
     }
-    false
 }
 
 /// Asks to be told when a thread executes a program.
@@ -107,7 +121,7 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
                 arena.log_head(before).state.store(EXECUTED, Ordering::Release);
             }
             let mask = mailbox.mask.load(Ordering::Relaxed);
-            return Stopped::after_execution(pid)?.with_mask(mask).inject(image, arena);
+            return inject::after_execution(pid, Some(mask), image, arena);
         }
         // Some signal for the program on its way.
         let signal = match libc::WSTOPSIG(status) {

@@ -2,9 +2,11 @@
 //! counts.
 //!
 //! * [`run`]: a command from its start to its end
-//! * `inject`: puts the engine into a process that stands still
+//! * [`measure()`]: a process that is running already, for a while
+//! * `inject`: puts the engine into a process that stands still; `attach`: into one that runs, and out of it again
 //! * `follow`: answers processes that are about to execute another program
 //! * `over`: processes that are over while others go on
+//! * `privileges`: programs that do not get theirs
 //! * [`arena`]: the memory shared with all of them, and what is written there
 //! * [`seen`]: what that says about the files they executed
 //! * [`generated`], [`vdso`]: code that is in no file
@@ -13,18 +15,25 @@
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 pub mod arena;
+mod attach;
 mod follow;
 pub mod generated;
 mod image;
 mod inject;
 mod intervals;
+mod limits;
+mod measure;
 mod over;
+mod privileges;
+mod processes;
 mod run;
 pub mod seen;
+mod tracee;
 pub mod vdso;
 
+pub use measure::measure;
 pub use over::Each;
-pub use run::{Ended, Options, end_by, run};
+pub use run::{Done, Ended, Options, end_by, run};
 
 /// Why a program could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +57,25 @@ pub enum Error {
     /// A program ended, or went its own way, before the engine was in it.
     #[error("process {0} ended before the engine was in it")]
     Gone(i32),
+    /// A thread did not come to a place where it can be held.
+    #[error("thread {0} does not stand still: it waits for something that cannot be interrupted")]
+    Busy(i32),
+    /// Something is wrong in the engine.
+    #[error("the engine is broken: signal {signal} while it was asked about thread {tid}")]
+    Broken {
+        /// The thread.
+        tid: i32,
+        /// What happened.
+        signal: i32,
+    },
+    /// A process that cannot be measured.
+    #[error("process {pid} cannot be measured: {why}")]
+    Refused {
+        /// The process.
+        pid: i32,
+        /// Why, and what can be done about it.
+        why: String,
+    },
 }
 
 impl Error {

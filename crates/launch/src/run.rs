@@ -4,8 +4,11 @@ use crate::Error;
 use crate::arena::Arena;
 use crate::follow;
 use crate::image::Image;
-use crate::inject::{Stopped, wait};
+use crate::inject;
+use crate::limits::Limits;
+use crate::measure::leave_all;
 use crate::over::{self, Each};
+use crate::tracee::wait;
 use libc::pid_t;
 use relive_abi::engine::{ALONE, COUNT, TIME, VERIFY};
 use std::ffi::{CString, OsString};
@@ -38,19 +41,23 @@ pub enum Ended {
     Signal(i32),
 }
 
+/// What came of a run.
+pub struct Done {
+    /// How the command ended.
+    pub ended: Ended,
+    /// Whether there was room for everything that was to be counted.
+    pub is_complete: bool,
+}
+
 /// Runs a command and everything it starts, and tells of each process when it is over, or at the end.
 ///
 /// # Errors
 /// If it cannot be executed, or the engine cannot be put into it.
-pub fn run(options: Options, each: &mut Each<'_>) -> Result<Ended, Error> {
-    let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-    let flags = flag(options.count, COUNT)
-        | flag(options.time, TIME)
-        | flag(!options.follow, ALONE)
-        | flag(options.verify, VERIFY);
-    let arena = Arena::new(flags, options.cache_len)?;
+pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
+    let limits = Limits::raise();
+    let arena = Arena::new(arena_options(options), options.cache_len)?;
     let image = Image::new();
-    let Child { pid, hold, error } = start(&options.command)?;
+    let Child { pid, hold, error } = start(&options.command, &limits)?;
     leave_signals_to(pid);
     follow::seize(pid)?;
     drop(hold);
@@ -58,7 +65,7 @@ pub fn run(options: Options, each: &mut Each<'_>) -> Result<Ended, Error> {
         Ok(status) if follow::is_execution(status) => {}
         _ => return Err(failure(pid, &error, &options.command)),
     }
-    Stopped::after_execution(pid)?.inject(&image, &arena)?;
+    inject::after_execution(pid, None, &image, &arena)?;
 
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -67,10 +74,21 @@ pub fn run(options: Options, each: &mut Each<'_>) -> Result<Ended, Error> {
         let arena = &arena;
         scope.spawn(move || over::tell(arena, &over, each));
         let ended = end_of(pid);
+        // What it has left behind goes on without the engine.
+        leave_all(arena, &image);
         stop.store(true, Ordering::Release);
         follow::ring(arena);
-        ended
+        Ok(Done { ended: ended?, is_complete: arena.is_complete() })
     })
+}
+
+/// What is asked for, as bits.
+pub(crate) fn arena_options(options: &Options) -> u32 {
+    let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+    flag(options.count, COUNT)
+        | flag(options.time, TIME)
+        | flag(!options.follow, ALONE)
+        | flag(options.verify, VERIFY)
 }
 
 /// The command, for [`pass_on`].
@@ -110,7 +128,8 @@ struct Child {
     error: Pipe,
 }
 
-struct Pipe(i32);
+/// A descriptor that is closed when this goes.
+pub(crate) struct Pipe(pub(crate) i32);
 
 impl Drop for Pipe {
     fn drop(&mut self) {
@@ -128,7 +147,7 @@ fn pipe() -> Result<(Pipe, Pipe), Error> {
     Ok((Pipe(ends[0]), Pipe(ends[1])))
 }
 
-fn start(command: &[OsString]) -> Result<Child, Error> {
+fn start(command: &[OsString], limits: &Limits) -> Result<Child, Error> {
     let invalid = |_| Error::Command {
         command: command[0].to_string_lossy().into_owned(),
         error: std::io::ErrorKind::InvalidInput.into(),
@@ -150,6 +169,7 @@ fn start(command: &[OsString]) -> Result<Child, Error> {
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                 let mut byte = 0u8;
                 libc::read(held.0, (&raw mut byte).cast(), 1);
+                limits.restore();
                 libc::execvp(pointers[0], pointers.as_ptr());
                 let number = *libc::__errno_location();
                 libc::write(failed.0, (&raw const number).cast(), 4);

@@ -8,15 +8,16 @@ use crate::output::{grouped, write_to};
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use relive_abi::engine::Statistics;
+use relive_launch::arena::{Arena, Process};
 use relive_launch::seen::Seen;
-use relive_launch::{Ended, Error, Options};
+use relive_launch::{Done, Ended, Error, Options};
 use relive_profile::file;
 use relive_profile::model::Profile;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -26,9 +27,12 @@ EXAMPLES:
       all programs that `make check` starts, in one profile
   relive report tests.rprof
       what they did
+  relive run --attach 4711 --for 30s -o server.rprof
+      a server that is running already, and what it starts: after half a minute it goes on as if nothing had been. Without
+      --for, until Ctrl-C
 
-The exit status is that of the command. 125: it could not be measured. 126: it could not be executed. 127: it was
-not found.";
+The exit status is that of the command; with --attach, 0. 125: it could not be measured. 126: it could not be executed.
+127: it was not found.";
 
 /// Arguments of `relive run`.
 #[derive(ClapArgs)]
@@ -70,8 +74,17 @@ pub(crate) struct Args {
     #[arg(long)]
     engine_stats: bool,
 
+    /// Measure a process that is running already, until it ends or this command is interrupted; then it goes on
+    /// without the engine
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    attach: Option<i32>,
+
+    /// The same for so long at most: 10s, 500ms, 5m, 1h
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration, requires = "attach")]
+    time: Option<Duration>,
+
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required_unless_present = "attach", trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
 
@@ -94,14 +107,18 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let mut total = Total::default();
     // All together, or each process by its number.
     let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
-    let run = relive_launch::run(options, &mut |arena, process| {
+    let mut each = |arena: &Arena, process: &Process<'_>| {
         total.add(&process.statistics);
         if !args.no_count {
             let number = if args.per_process { process.number + 1 } else { 0 };
             seen.entry(number).or_insert_with(Seen::nothing).add(arena, process);
         }
-    });
-    let ended = match run {
+    };
+    let run = match args.attach {
+        Some(pid) => relive_launch::measure(pid, &options, args.time, &mut each),
+        None => relive_launch::run(&options, &mut each),
+    };
+    let Done { ended, is_complete } = match run {
         Ok(done) => done,
         Err(error) => {
             eprintln!("relive: {error}");
@@ -112,6 +129,12 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             });
         }
     };
+    if !args.no_count && !is_complete {
+        eprintln!(
+            "relive: the profile is not complete: there was no room for the counters of all processes; a limit of \
+             addresses (ulimit -v) for the command alone leaves more"
+        );
+    }
     if args.engine_stats {
         total.show();
     }
@@ -172,7 +195,11 @@ impl Total {
 /// Where the profile goes.
 fn output(args: &Args) -> PathBuf {
     args.output.clone().unwrap_or_else(|| {
-        let mut name = Path::new(&args.command[0]).file_name().unwrap_or_default().to_owned();
+        let program = match args.attach {
+            Some(pid) => std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default(),
+            None => args.command[0].clone().into(),
+        };
+        let mut name = program.file_name().unwrap_or_default().to_owned();
         name.push(".rprof");
         name.into()
     })
@@ -228,6 +255,20 @@ fn save(args: &Args, output: &Path, seen: &Seen, describing: &mut Describing) ->
     write_to(Some(output), |out| Ok(out.write_all(&file::write(&profile))?))
 }
 
+/// A number and its unit; seconds if there is none.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let seconds = match unit {
+        "ms" => 0.001,
+        "s" | "" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("{unit} is none of ms, s, m, h")),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{text} is not a number with a unit, as in 10s"))?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("{text} is no duration"))
+}
+
 /// Whether a path looks like that.
 fn matches(glob: &str, path: &str) -> bool {
     let mut rest = glob.chars();
@@ -246,8 +287,20 @@ fn matches(glob: &str, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{matches, numbered};
+    use super::{duration, matches, numbered};
     use std::path::Path;
+    use std::time::Duration;
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "s", "-1s", "3 days", "1e999h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn numbers_in_names() {

@@ -6,6 +6,9 @@
 #[path = "../instrument/kit.rs"]
 mod kit;
 
+mod attach;
+mod limits;
+
 use kit::{Lab, Profile, Ran, relive};
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt as _;
