@@ -23,7 +23,7 @@ pub fn say(what: fmt::Arguments<'_>) {
     let _ = writeln!(Standard, "{what}");
 }
 
-/// The same as [`panic`].
+/// The same as [`panic()`].
 pub fn fatal(what: fmt::Arguments<'_>) -> ! {
     let _ = writeln!(Standard, "relive: the engine is broken: {what}");
     kernel::exit(125)
