@@ -276,6 +276,9 @@ pub const CODE: u32 = 6;
 /// the [`UNIT`]s, and nothing.
 pub const AGAIN: u32 = 7;
 
+/// An [`Edge`].
+pub const EDGE: u32 = 8;
+
 /// Whether executable memory is that of a file, which can be read later too. One that is gone cannot.
 #[must_use]
 pub fn is_file(path: &[u8], inode: u64) -> bool {
@@ -350,17 +353,17 @@ pub struct Piece {
 pub struct Exit {
     /// The piece it leaves.
     pub piece: u32,
-    /// The counter of how often it is taken, or, for a [`LOOP`], not; [`NO_COUNTER`] for the last, which the others tell.
+    /// For a [`GUESS`], the counter of how often it is wrong; otherwise [`NO_COUNTER`]: see [`Edge`].
     pub counter: u32,
     /// Where it leads, as far as that is known: 0 if it is computed.
     pub to: u64,
     /// One of the kinds below.
     pub kind: u32,
-    /// Fill.
-    pub unused: u32,
+    /// For a [`CALL`] or an [`INDIRECT_CALL`], its number: that of others that end with the same call.
+    pub call: u32,
 }
 
-/// A jump, a branch, or simply the next instruction.
+/// The end of a unit: a jump, or simply the next instruction.
 pub const JUMP: u32 = 0;
 /// A call.
 pub const CALL: u32 = 1;
@@ -375,20 +378,56 @@ pub const KERNEL: u32 = 5;
 /// Nowhere: an instruction that cannot be executed.
 pub const NOWHERE: u32 = 6;
 
-/// A branch, of which is counted how often it is *not* taken.
-pub const LOOP: u32 = 7;
+/// A branch that is taken.
+pub const BRANCH: u32 = 7;
 
-/// A branch that is followed to its target, the next piece; counted is how often it is *not* taken.
+/// A branch that is *not* taken; otherwise it is followed to its target, the next piece.
 pub const STRAY: u32 = 8;
 
-/// A computed jump, at `to`, that is followed to the next piece; counted is how often it leads elsewhere.
+/// A computed jump, at `to`, that leads elsewhere than to the next piece.
 pub const GUESS: u32 = 9;
 
 /// A call of the kernel that could not write to memory of the program, because there was code.
 pub const REFUSED: u32 = 10;
 
+/// A call of the next instruction: only to learn where it is, as nobody returns from there.
+pub const CALL_NEXT: u32 = 11;
+
 /// There is no counter.
 pub const NO_COUNTER: u32 = u32::MAX;
+
+/// A way that control has taken from one unit to another.
+///
+/// Most of them are not counted, as they follow from those that are: as often as a unit is entered by all ways, it is left
+/// by all. A way is only counted if otherwise there would be more than one solution.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// What kind of thing it comes from: [`FROM_EXIT`] and so on.
+    pub kind: u32,
+    /// Which.
+    pub from: u32,
+    /// For [`FROM_EXIT`], which of the unit's exits.
+    pub exit: u32,
+    /// Which of the [`UNIT`]s it leads to; [`OUTSIDE`] if there is no code.
+    pub to: u32,
+    /// How often; [`NO_COUNTER`] if that follows.
+    pub counter: u32,
+    /// Fill.
+    pub unused: u32,
+}
+
+/// From an exit of one of the [`UNIT`]s.
+pub const FROM_EXIT: u32 = 0;
+/// From a call, by its number.
+pub const FROM_CALL: u32 = 1;
+/// From a computed jump or call that has found its target: a [`Target`], by its counter.
+pub const FROM_TARGET: u32 = 2;
+/// From a return, or the engine has led there by itself.
+pub const FROM_OUTSIDE: u32 = 3;
+
+/// Not a unit.
+pub const OUTSIDE: u32 = u32::MAX;
 
 /// Where a computed jump or call went.
 #[repr(C)]
@@ -402,7 +441,14 @@ pub struct Target {
     pub counter: u32,
     /// The mapping the site lies in.
     pub mapping: u32,
+    /// For a jump, which of the [`UNIT`]s it is in.
+    pub unit: u32,
+    /// For a call, its number; otherwise [`NO_CALL`].
+    pub call: u32,
 }
+
+/// Not a call.
+pub const NO_CALL: u32 = u32::MAX;
 
 /// How the engine is started in a process: lies in the process's memory, filled in from outside.
 #[repr(C)]

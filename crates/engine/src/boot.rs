@@ -1,5 +1,6 @@
 //! The first thing the engine does in a process.
 
+use crate::cache::By;
 use crate::dispatch::TIMED;
 use crate::entry;
 use crate::limits;
@@ -39,7 +40,7 @@ unsafe extern "C" fn begin(boot: &Boot) {
     thread.hidden = masks::begin();
     thread.handlers = Box::into_raw(Box::new(Handlers::inherited())).expose_provenance() as u64;
     signals::use_own_stack(thread);
-    thread.resume = process.go_on(thread, boot.rip, None);
+    thread.resume = process.go_on(thread, boot.rip, By::OUTSIDE);
     *guard = Some(process);
 }
 

@@ -4,13 +4,15 @@
 //! change or go away; then every way to it leads to the engine again. The code itself stays, as a thread may be in
 //! it.
 
+use crate::flow::{Source, is_call};
 use crate::guard::Guard;
 use crate::log::Log;
 use crate::maps::{Mapping, Maps};
-use crate::region::Regions;
+use crate::region::{Region, Regions};
 use crate::returns::Returns;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
+use crate::translate::free::Free;
 use crate::translate::{self, Call, DROP, Entrance, Exit, LONGEST, Leg, Mark, Piece, Request, Unit, landing};
 use crate::verify;
 use crate::whereabouts::Whereabouts;
@@ -31,8 +33,8 @@ pub struct Entry {
     pub body: u64,
     /// Where calls enter it; 0 if nowhere yet.
     call_entrance: u64,
-    /// The same for returns.
-    landing: u64,
+    /// Where returns arrive on the way to it.
+    landing: Option<Landing>,
     /// The program's code in it: the first of [`Cache::pieces`], and how many.
     pub(crate) pieces: (u32, u32),
     /// Its parts in the cache, each with its length.
@@ -100,7 +102,7 @@ pub struct Cache {
     pub(crate) pieces: Vec<Piece>,
     whereabouts: Whereabouts,
     /// Exits by where they lead.
-    ways: HashMap<u64, Vec<u32>>,
+    pub(crate) ways: HashMap<u64, Vec<u32>>,
     /// By the address they come back to.
     calls: BTreeMap<u64, Call>,
     /// What place is what place in the program, for units whose code can change.
@@ -163,18 +165,25 @@ impl Cache {
         self.exits[number as usize]
     }
 
-    /// Where to go on in the cache for a place of the program, by an exit if there is one. `None` if no code is
-    /// there.
-    pub fn enter(&mut self, pc: u64, by: Option<u32>, maps: &mut Maps, log: &mut Log) -> Option<u64> {
-        let entrance = match by {
-            Some(exit) if self.exits[exit as usize].kind == abi::CALL => Entrance::Call,
-            _ => Entrance::Jump,
+    /// Where to go on for a place of the program: in the cache, or just there if it is no code, so that the processor
+    /// finds out.
+    pub fn enter(&mut self, pc: u64, by: By, maps: &mut Maps, log: &mut Log) -> Entered {
+        let (entrance, from) = match by {
+            By::Exit(exit) => {
+                let Exit { kind, source, .. } = self.exits[exit as usize];
+                (if kind == abi::CALL { Entrance::Call } else { Entrance::Jump }, source)
+            }
+            By::Source(from) => (Entrance::Jump, from),
         };
-        let unit = self.find_or_translate(pc, entrance, maps, log)?;
-        if let Some(exit) = by {
-            self.link(exit, unit);
+        let unit = self.find_or_translate(pc, entrance, maps, log);
+        if let (Some(unit), By::Exit(exit)) = (unit, by) {
+            return Entered { at: self.link(exit, unit, maps, log), counter: None };
         }
-        Some(self.units[unit as usize].body)
+        let (at, record) = match unit {
+            Some(unit) => (self.units[unit as usize].body, Some(self.units[unit as usize].record)),
+            None => (pc, None),
+        };
+        Entered { at, counter: self.written.as_mut().and_then(|written| written.way(from, record, log)) }
     }
 
     /// Where a return to `pc` lands.
@@ -184,39 +193,69 @@ impl Cache {
             self.returns.put(pc, body, landing);
             return Some(Landing { at: landing, body });
         }
-        let unit = self.find_or_translate(pc, Entrance::Return, maps, log)? as usize;
-        let (landing, body) = (self.units[unit].landing, self.units[unit].body);
-        let landing = if landing == 0 { self.add_landing(pc, maps) } else { landing };
-        self.units[unit].landing = landing;
-        self.returns.put(pc, body, landing);
-        Some(Landing { at: landing, body })
+        let unit = self.find_or_translate(pc, Entrance::Jump, maps, log)? as usize;
+        let landing = self.units[unit].landing;
+        let landing = landing.unwrap_or_else(|| self.add_landing(pc, maps, log));
+        self.units[unit].landing = Some(landing);
+        self.returns.put(pc, landing.body, landing.at);
+        Some(landing)
     }
 
     /// Where a computed jump or call goes on.
-    pub fn enter_by_site(&mut self, exit: u32, to: u64, maps: &mut Maps, log: &mut Log) -> Option<u64> {
+    pub fn enter_by_site(&mut self, exit: u32, to: u64, maps: &mut Maps, log: &mut Log) -> Entered {
         log.statistics().targets += 1;
-        let body = self.enter(to, None, maps, log)?;
-        if let Some(way) = self.sites.way(exit, to) {
-            return Some(way);
-        }
         let site = self.exits[exit as usize];
-        let way = WayOut { unit: self.record_of(exit), site: site.from, to, to_unit: self.record_at(to) };
+        if self.find_or_translate(to, Entrance::Jump, maps, log).is_none() {
+            return self.enter(to, By::Source(site.source), maps, log);
+        }
+        if let Some(way) = self.sites.way(exit, to) {
+            return Entered { at: way, counter: None };
+        }
+        let way = self.way_out(exit, to);
         let counter = self.written.as_mut().and_then(|written| written.target(&way, maps, log));
-        let (region, _) = self.regions.near(site.from);
         let first = self.exits.len() as u32;
-        let mut code = Buffer::new(region.hot);
+        let mut code = Buffer::new(self.region(site.from, maps).hot);
         let lesson = Lesson { exit, site: &site, to, counter, first };
         let new = self.sites.add(&lesson, &mut code, maps, &mut self.effects);
-        region.hot = put(&code).next_multiple_of(16);
+        self.region(site.from, maps).hot = put(&code).next_multiple_of(16);
         for exit in new.exits {
-            self.add_exit(exit);
+            let number = self.exits.len() as u32;
+            self.add_exit(exit, maps, log);
+            // It is about to be taken, or has been before.
+            if let Some(&unit) = self.by_pc.get(&exit.to) {
+                self.link(number, unit, maps, log);
+            }
         }
         self.sites.publish(exit);
         patch(site.field, new.tail);
         if let Some((unit, legs)) = self.settled_way(exit, to, maps) {
             self.replace(unit, legs, maps, log);
         }
-        Some(self.sites.way(exit, to).unwrap_or(body))
+        match self.sites.way(exit, to) {
+            Some(way) => Entered { at: way, counter: None },
+            None => self.enter(to, By::Source(counter.map_or(Source::Outside, Source::Target)), maps, log),
+        }
+    }
+
+    /// A computed jump or call, which leads to some place.
+    pub(crate) fn way_out(&self, exit: u32, to: u64) -> WayOut {
+        let site = &self.exits[exit as usize];
+        WayOut {
+            unit: self.record_of(exit),
+            site: site.from,
+            is_call: is_call(site),
+            to,
+            to_unit: self.record_at(to),
+        }
+    }
+
+    /// Memory for code near a place.
+    fn region(&mut self, near: u64, maps: &mut Maps) -> &mut Region {
+        let (region, is_new) = self.regions.near(near);
+        if is_new {
+            maps.hide(region.start(), region.end());
+        }
+        region
     }
 
     /// The number in the log of the unit with an exit.
@@ -229,7 +268,7 @@ impl Cache {
         self.by_pc.get(&pc).map_or(0, |&unit| self.units[unit as usize].record)
     }
 
-    fn find_or_translate(
+    pub(crate) fn find_or_translate(
         &mut self,
         pc: u64,
         entrance: Entrance,
@@ -324,22 +363,21 @@ impl Cache {
         verify::check(&request, &unit, &mut self.effects, statistics);
         let marks = core::mem::take(&mut unit.marks);
         let made = Made { entrance, legs, first_exit, counter, record };
-        let number = self.add(pc, unit, made);
+        let number = self.add(pc, unit, made, maps, log);
         if !marks.is_empty() {
             self.marks.insert(number, marks);
         }
         Some(number)
     }
 
-    fn add(&mut self, pc: u64, unit: Unit, made: Made) -> u32 {
+    fn add(&mut self, pc: u64, unit: Unit, made: Made, maps: &mut Maps, log: &mut Log) -> u32 {
         let Made { entrance, legs, first_exit, counter, record } = made;
         let number = self.units.len() as u32;
-        let entered_by = |by: Entrance| if by == entrance { unit.entrance } else { 0 };
         self.units.push(Entry {
             pc,
             body: unit.body,
-            call_entrance: entered_by(Entrance::Call),
-            landing: entered_by(Entrance::Return),
+            call_entrance: if entrance == Entrance::Call { unit.entrance } else { 0 },
+            landing: None,
             pieces: (self.pieces.len() as u32, unit.pieces.len() as u32),
             hot: (unit.hot.at, unit.hot.size()),
             cold: (unit.cold.at, unit.cold.size()),
@@ -356,86 +394,100 @@ impl Cache {
         self.whereabouts.insert(number, [unit.hot.at, unit.cold.at], &unit.pieces);
         self.pieces.extend(unit.pieces);
         self.by_pc.insert(pc, number);
-        for exit in unit.trigger.into_iter().chain(unit.exits) {
-            self.add_exit(exit);
+        if let Some(trigger) = unit.trigger {
+            self.add_exit(trigger, maps, log);
+        }
+        for (i, mut exit) in unit.exits.into_iter().enumerate() {
+            if let Some(written) = &mut self.written {
+                exit.source = written.source(&exit, record, i as u32);
+            }
+            self.add_exit(exit, maps, log);
         }
         if let Some(call) = unit.call {
-            self.add_exit(call.way);
+            self.add_exit(call.way, maps, log);
             self.returns.put(call.back, call.body, call.landing);
             self.calls.insert(call.back, call);
         }
-        // Those that have been waiting for it.
+        // Those that have been waiting for it, or led to what was there before.
         for exit in self.ways.get(&pc).cloned().unwrap_or_default() {
-            self.link(exit, number);
+            self.link(exit, number, maps, log);
         }
         number
     }
 
-    fn add_exit(&mut self, exit: Exit) {
+    /// An exit that counts is linked when it is first taken, as many never are; others as soon as that can be done.
+    fn add_exit(&mut self, exit: Exit, maps: &mut Maps, log: &mut Log) {
         let number = self.exits.len() as u32;
         self.exits.push(exit);
-        if exit.field == 0 || exit.to == 0 {
+        if exit.field == 0 || exit.to == 0 || self.written.is_some() {
             return;
         }
         self.ways.entry(exit.to).or_default().push(number);
         if let Some(&unit) = self.by_pc.get(&exit.to) {
-            self.link(number, unit);
+            self.link(number, unit, maps, log);
         }
     }
 
-    fn link(&mut self, exit: u32, unit: u32) {
-        let exit = self.exits[exit as usize];
-        if exit.field == 0 {
-            return;
-        }
-        // A call of the next instruction is a jump here.
-        let is_call = exit.kind == abi::CALL && translate::is_call(exit.field - 1);
-        let Entry { body, call_entrance, .. } = self.units[unit as usize];
+    /// Lets an exit lead to a unit, and says where whoever has just left by it goes on.
+    fn link(&mut self, number: u32, unit: u32, maps: &mut Maps, log: &mut Log) -> u64 {
+        let exit = self.exits[number as usize];
+        let Entry { body, record, call_entrance, .. } = self.units[unit as usize];
+        let counter = self.written.as_mut().and_then(|w| w.way(exit.source, Some(record), log));
+        let is_call = exit.kind == abi::CALL;
         let door = if is_call { call_entrance } else { body };
-        let to = if door != 0 && reaches(exit.field, door) {
-            door
+        let (to, on) = if counter.is_none() && door != 0 && reaches(exit.field, door) {
+            (door, body)
         } else {
-            let bridge = self.bridge(exit.field, body, is_call);
-            if is_call && door == 0 {
+            let bridge = self.bridge(&exit, unit, counter, maps);
+            if is_call && door == 0 && counter.is_none() {
                 self.units[unit as usize].call_entrance = bridge;
             }
-            bridge
+            (bridge, if is_call { bridge + DROP.len() as u64 } else { bridge })
         };
         patch(exit.field, to);
         self.links += 1;
+        if self.written.is_some() && !core::mem::replace(&mut self.exits[number as usize].is_linked, true) {
+            self.ways.entry(exit.to).or_default().push(number);
+        }
+        on
     }
 
-    /// A jump to somewhere, which may be far away, for jumps or calls.
-    fn bridge(&mut self, from: u64, to: u64, is_call: bool) -> u64 {
-        let (region, _) = self.regions.near(from);
-        let mut code = Buffer::new(region.cold);
-        if is_call {
+    /// A way to a unit that may be far away, and is counted if it has to be.
+    fn bridge(&mut self, exit: &Exit, unit: u32, counter: Option<u32>, maps: &mut Maps) -> u64 {
+        let Entry { pc, body, .. } = self.units[unit as usize];
+        let free = counter.map(|counter| (counter, Free::at(maps, &mut self.effects, pc)));
+        let region = self.region(exit.field, maps);
+        // What is counted is taken more than once.
+        let place = if counter.is_some() { &mut region.hot } else { &mut region.cold };
+        let mut code = Buffer::new(*place);
+        if exit.kind == abi::CALL {
             code.raw(&DROP);
         }
-        if reaches(code.here(), to) {
-            code.jump(to);
+        if let Some((counter, free)) = free {
+            translate::count(&mut code, counter, free);
+        }
+        if reaches(code.here(), body) {
+            code.jump(body);
         } else {
             code.raw(&[0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
-            code.raw(&to.to_le_bytes());
+            code.raw(&body.to_le_bytes());
         }
-        region.cold = put(&code).next_multiple_of(8);
+        *place = put(&code).next_multiple_of(8);
         code.at
     }
 
-    /// A landing apart from its unit.
-    fn add_landing(&mut self, pc: u64, maps: &mut Maps) -> u64 {
-        let (region, is_new) = self.regions.near(pc);
-        if is_new {
-            maps.hide(region.start(), region.end());
-        }
-        let mut code = Buffer::new(region.hot);
+    /// Somewhere for returns to arrive that no call has made.
+    fn add_landing(&mut self, pc: u64, maps: &mut Maps, log: &mut Log) -> Landing {
         let number = self.exits.len() as u32;
+        let region = self.region(pc, maps);
+        let mut code = Buffer::new(region.hot);
         let at = code.here();
         landing(&mut code, pc, true);
+        let body = code.here();
         let exit = translate::way(&mut code, number, pc, pc);
         region.hot = put(&code).next_multiple_of(16);
-        self.add_exit(exit);
-        at
+        self.add_exit(exit, maps, log);
+        Landing { at, body }
     }
 
     /// Gives up what was made from a range of the program's memory. Whether there was any.
@@ -457,12 +509,17 @@ impl Cache {
             self.invalid += 1;
             self.by_pc.remove(&unit.pc);
             self.returns.remove(unit.pc);
-            if unit.landing != 0 {
-                translate::close_landing(unit.landing);
+            if let Some(landing) = unit.landing {
+                translate::close_landing(landing.at);
             }
-            for &exit in self.ways.get(&unit.pc).into_iter().flatten() {
-                let exit = self.exits[exit as usize];
+            let ways = self.ways.get_mut(&unit.pc);
+            for &mut exit in ways.into_iter().flatten() {
+                let exit = &mut self.exits[exit as usize];
+                exit.is_linked = false;
                 patch(exit.field, exit.stub);
+            }
+            if self.written.is_some() {
+                self.ways.remove(&unit.pc);
             }
             // What comes there may be other code, which is counted apart.
             for exit in self.sites.forget(unit.pc) {
@@ -603,7 +660,30 @@ impl Cache {
     }
 }
 
+/// How a place of the program is entered.
+#[derive(Clone, Copy)]
+pub enum By {
+    /// By an exit, which leads there from now on.
+    Exit(u32),
+    /// By the engine, on behalf of something else.
+    Source(Source),
+}
+
+impl By {
+    /// By the engine, for reasons of its own.
+    pub const OUTSIDE: Self = Self::Source(Source::Outside);
+}
+
+/// Where to go on.
+pub struct Entered {
+    /// In the cache, or in the program.
+    pub at: u64,
+    /// What the thread has to count that goes there.
+    pub counter: Option<u32>,
+}
+
 /// Where a return arrives.
+#[derive(Clone, Copy)]
 pub struct Landing {
     /// For the table.
     pub at: u64,

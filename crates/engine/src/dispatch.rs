@@ -1,5 +1,7 @@
 //! What to do when code in the cache does not know the way.
 
+use crate::cache::{By, Entered};
+use crate::flow::Source;
 use crate::process::{PROCESS, Process};
 use crate::restrict;
 use crate::thread::{RETURNS, Thread, offset};
@@ -71,20 +73,18 @@ fn find(thread: &mut Thread) -> u64 {
     let exit = process.cache.exit_of(from, number);
     match exit.kind {
         abi::INDIRECT_CALL | abi::INDIRECT_JUMP if is_old => {
-            let at = process.go_on(thread, thread.target, None);
-            let Process { cache, maps, log, .. } = process;
-            if let Some(counter) = cache.target_of((from, number), thread.target, maps, log) {
-                thread.count(counter);
-            }
-            at
-        }
-        abi::INDIRECT_CALL | abi::INDIRECT_JUMP => {
             let to = thread.target;
             let Process { cache, maps, log, .. } = process;
-            match cache.enter_by_site(number, to, maps, log) {
-                Some(at) => at,
-                None => outside(to),
+            let counter = cache.target_of((from, number), to, maps, log);
+            if let Some(counter) = counter {
+                thread.count(counter);
             }
+            process.go_on(thread, to, By::Source(counter.map_or(exit.source, Source::Target)))
+        }
+        abi::INDIRECT_CALL | abi::INDIRECT_JUMP => {
+            let Process { cache, maps, log, .. } = process;
+            let entered = cache.enter_by_site(number, thread.target, maps, log);
+            thread.arrive(&entered)
         }
         abi::KERNEL | abi::REFUSED => {
             process.log.statistics().kernel_calls += 1;
@@ -110,31 +110,33 @@ fn find(thread: &mut Thread) -> u64 {
             let mut guard = PROCESS.take();
             let process = guard.as_mut().expect("as before");
             if is_done {
-                return process.go_on(thread, thread.context.pc, None);
+                return process.go_on(thread, thread.context.pc, By::OUTSIDE);
             }
             // A signal first, then the call again: here it was not made.
             if let Some(unit) = process.cache.unit_at(exit.stub) {
                 thread.interrupted.leave_at(unit, &exit, &mut process.log);
             }
-            process.go_on(thread, exit.from, None)
+            process.go_on(thread, exit.from, By::OUTSIDE)
         }
-        _ => process.go_on(thread, exit.to, Some(number).filter(|_| !is_old)),
+        _ if is_old => process.go_on(thread, exit.to, By::Source(exit.source)),
+        _ => process.go_on(thread, exit.to, By::Exit(number)),
     }
 }
 
 impl Process {
-    /// Where in the cache a thread goes on at a place of the program, by an exit if there is one.
-    pub fn go_on(&mut self, thread: &mut Thread, pc: u64, by: Option<u32>) -> u64 {
+    /// Where a thread goes on at a place of the program.
+    pub fn go_on(&mut self, thread: &mut Thread, pc: u64, by: By) -> u64 {
         thread.pass(&self.cache);
         let Self { cache, maps, log, .. } = self;
-        cache.enter(pc, by, maps, log).unwrap_or_else(|| outside(pc))
+        thread.arrive(&cache.enter(pc, by, maps, log))
     }
 
     fn returned(&mut self, thread: &mut Thread) -> u64 {
         let to = thread.target;
         let Self { cache, maps, log, .. } = self;
         match cache.enter_by_return(to, maps, log) {
-            None => outside(to),
+            // There is no code: the processor finds out.
+            None => to,
             Some(landing) => {
                 thread.returns[to as usize % RETURNS] = landing.at;
                 landing.body
@@ -143,7 +145,12 @@ impl Process {
     }
 }
 
-/// The program goes where there is no code: let the processor find out.
-fn outside(pc: u64) -> u64 {
-    pc
+impl Thread {
+    /// Counts the way it has come, if it has to.
+    pub fn arrive(&self, entered: &Entered) -> u64 {
+        if let Some(counter) = entered.counter {
+            self.count(counter);
+        }
+        entered.at
+    }
 }

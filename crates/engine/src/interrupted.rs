@@ -39,7 +39,7 @@ impl Interrupted {
     /// Remembers a place, `mark` being what the cache says of it. If it is not come back to, the unit has been executed
     /// up to `cut`.
     pub fn push(&mut self, at: u64, stack: u64, (unit, mark): (UnitId, &Mark), cut: u64, log: &mut Log) {
-        let record = if mark.progress == Progress::Done { 0 } else { self.write(unit, mark, cut, log) };
+        let record = if mark.progress.is_over() { 0 } else { self.write(unit, mark, cut, log) };
         if self.len as usize == MOST {
             // The oldest handler will hardly come back.
             self.all.copy_within(1.., 0);
@@ -51,7 +51,7 @@ impl Interrupted {
 
     /// Notes that a unit is left for good.
     pub fn leave(&mut self, (unit, mark): (UnitId, &Mark), cut: u64, log: &mut Log) {
-        if mark.progress != Progress::Done {
+        if !mark.progress.is_over() {
             self.write(unit, mark, cut, log);
         }
     }

@@ -23,6 +23,7 @@ pub mod cache;
 pub mod dispatch;
 pub mod entry;
 pub mod execute;
+pub mod flow;
 pub mod frame;
 pub mod guard;
 pub mod heap;

@@ -24,7 +24,7 @@ pub struct Log {
 /// # Safety
 /// Every byte of the value is initialised.
 pub unsafe trait Plain: Copy {}
-// SAFETY: `repr(C)` without holes, all four.
+// SAFETY: `repr(C)` without holes, as all of them.
 unsafe impl Plain for abi::Mapping {}
 // SAFETY: as above.
 unsafe impl Plain for abi::Unit {}
@@ -34,6 +34,8 @@ unsafe impl Plain for abi::Piece {}
 unsafe impl Plain for abi::Exit {}
 // SAFETY: as above.
 unsafe impl Plain for abi::Target {}
+// SAFETY: as above.
+unsafe impl Plain for abi::Edge {}
 // SAFETY: as above.
 unsafe impl Plain for abi::Interruption {}
 // SAFETY: as above.

@@ -12,7 +12,7 @@ use crate::maps::Maps;
 use crate::process::{Process, cache_len};
 use crate::region::Regions;
 use crate::thread::{NO_GENERATION, Thread, offset};
-use crate::translate::Exit;
+use crate::translate::{Entrance, Exit};
 use crate::written::WayOut;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -142,11 +142,11 @@ impl Cache {
         &mut self,
         (generation, exit): (u32, u32),
         to: u64,
-        maps: &Maps,
+        maps: &mut Maps,
         log: &mut Log,
     ) -> Option<u32> {
-        let (unit, site) = (self.of(generation).record_of(exit), self.exit_of(generation, exit).from);
-        let way = WayOut { unit, site, to, to_unit: self.record_at(to) };
+        self.find_or_translate(to, Entrance::Jump, maps, log)?;
+        let way = WayOut { to_unit: self.record_at(to), ..self.of(generation).way_out(exit, to) };
         self.written.as_mut()?.target(&way, maps, log)
     }
 }
@@ -168,9 +168,18 @@ impl Thread {
 
     /// Counts for the thread.
     pub fn count(&self, counter: u32) {
-        let at = self.this + u64::from(offset::counter(counter));
+        self.count_by(counter, 1);
+    }
+
+    /// Takes that back.
+    pub fn count_back(&self, counter: u32) {
+        self.count_by(counter, 1u64.wrapping_neg());
+    }
+
+    fn count_by(&self, counter: u32, change: u64) {
+        let at = (self.this + u64::from(offset::counter(counter))) as *mut u64;
         // SAFETY: the thread's own counters; it is not counting itself just now.
-        unsafe { *(at as *mut u64) += 1 };
+        unsafe { *at = (*at).wrapping_add(change) };
     }
 }
 

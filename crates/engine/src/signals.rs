@@ -11,6 +11,7 @@
 //! The program's blocked signals are the kernel's, so that what it blocks does not arrive here either.
 
 use crate::boot::die;
+use crate::cache::By;
 use crate::entry::{self, Call};
 use crate::frame::{
     DISABLED, Frame, ON_STACK, ONE_AT_A_TIME, SignalInfo, SignalStack, UserContext, extended_len,
@@ -426,12 +427,12 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
         };
         match cache.place(at, maps) {
             // The program steps through itself, and this is not a step of its own.
-            place if is_traced && !place.is_some_and(|(_, mark)| mark.begins(at)) => return,
+            place if is_traced && !place.is_some_and(|(_, mark)| mark.is_whole(at)) => return,
             // The state is the program's.
             Some((unit, mark)) if mark.is_whole(at) => {
                 if info.number == CHANGED {
                     thread.interrupted.leave((unit, &mark), mark.pc, log);
-                    context.rip = process.go_on(thread, mark.pc, None);
+                    context.rip = process.go_on(thread, mark.pc, By::OUTSIDE);
                     return;
                 }
                 thread.interrupted.push(at, context.rsp, (unit, &mark), cut(mark.pc), log);
@@ -546,7 +547,7 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
     *context.register(RDI) = number as u64;
     *context.register(RSI) = frame + core::mem::offset_of!(Frame, info) as u64;
     *context.register(RDX) = frame + core::mem::offset_of!(Frame, context) as u64;
-    context.rip = process.go_on(thread, action.handler, None);
+    context.rip = process.go_on(thread, action.handler, By::OUTSIDE);
     context.stack = own_stack;
 }
 
@@ -560,7 +561,7 @@ fn without_handler(thread: &mut Thread, process: &mut Process, info: &SignalInfo
         raise(info.number);
         context.mask &= !(1 << (info.number - 1));
     }
-    context.rip = process.go_on(thread, context.rip, None);
+    context.rip = process.go_on(thread, context.rip, By::OUTSIDE);
 }
 
 /// Sends a signal to this thread.
@@ -600,7 +601,7 @@ pub fn return_from_handler(thread: &mut Thread) -> ! {
                 thread.pass(&process.cache);
                 at
             }
-            None => process.go_on(thread, context.rip, None),
+            None => process.go_on(thread, context.rip, By::OUTSIDE),
         },
         None => die(b"relive: a signal before the start\n"),
     };

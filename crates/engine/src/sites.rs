@@ -5,6 +5,7 @@
 //! landings of targets with the same eight bits form a chain. Tables lie in the lowest 2 GiB, where an instruction
 //! can name them without a register.
 
+use crate::flow::Source;
 use crate::limits;
 use crate::maps::Maps;
 use crate::processor;
@@ -209,7 +210,8 @@ impl Writer<'_> {
             count(self.code, counter, free);
         }
         let number = self.first + self.exits.len() as u32;
-        self.exits.push(translate::way(self.code, number, self.site.from, to));
+        let source = counter.map_or(Source::Outside, Source::Target);
+        self.exits.push(Exit { source, ..translate::way(self.code, number, self.site.from, to) });
     }
 
     /// Back to the state in which the site's jump is executed, and to the engine.

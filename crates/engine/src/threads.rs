@@ -1,5 +1,6 @@
 //! Threads and processes begin and end.
 
+use crate::cache::By;
 use crate::entry;
 use crate::frame::{SignalInfo, SignalStack};
 use crate::kernel_calls::{self, arguments, number};
@@ -192,7 +193,7 @@ fn become_process(process: &mut Process, thread: &mut Thread) {
 
 /// A thread, or a process that uses the same memory for a while.
 fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: u64) -> Result<usize, Errno> {
-    let child = {
+    let (child, counter) = {
         let mut guard = PROCESS.take();
         let process = guard.as_mut().ok_or(EINVAL)?;
         let gone = |t: &Thread| t.tid == 0 || !kernel::thread_exists(t.tid);
@@ -213,7 +214,10 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
             child.context.registers[RSP] = stack;
         }
         child.tid = 0;
-        child.resume = process.go_on(child, thread.context.pc, None);
+        child.pass(&process.cache);
+        let Process { cache, maps, log, .. } = process;
+        let entered = cache.enter(thread.context.pc, By::OUTSIDE, maps, log);
+        child.resume = child.arrive(&entered);
         child.inside = 1;
         child.put_aside = SignalInfo::NONE;
         child.held = [SignalInfo::NONE; 2];
@@ -235,7 +239,7 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
             let copy = unsafe { (*(thread.handlers as *const Handlers)).clone() };
             Box::into_raw(Box::new(copy)).expose_provenance() as u64
         };
-        child
+        (child, entered.counter)
     };
     let mask = kernel::block_signals();
     child.mask = if thread.is_masked() { thread.mask } else { mask };
@@ -244,6 +248,9 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
     kernel::restore_signals(mask);
     if (-4095..0).contains(&result) {
         if let Some(process) = PROCESS.take().as_mut() {
+            if let Some(counter) = counter {
+                child.count_back(counter);
+            }
             child.is_over();
             process.ended.push(child);
         }

@@ -1,6 +1,7 @@
 //! Which way the program usually goes from a place that is often entered, by what was counted so far.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Entry};
+use crate::flow::Source;
 use crate::maps::Maps;
 use crate::translate::{Exit, Leg, Source as _, Then, can_compare};
 use alloc::vec::Vec;
@@ -103,11 +104,10 @@ impl Cache {
                 legs.push(Leg { start: piece.start, end: piece.end, then: Then::On });
             }
             while let Some((exit, number)) = exits.next_if(|(exit, _)| exit.piece as usize == i) {
-                if exit.counter == abi::NO_COUNTER {
+                if exit.kind != abi::BRANCH {
                     return self.at_the_end(exit, number, counts);
                 }
-                let count = counts(exit.counter);
-                let taken = if exit.kind == abi::LOOP { reached.saturating_sub(count) } else { count };
+                let taken = self.about(exit, number, counts).min(reached);
                 if taken > reached / 2 && is_plain(exit.from, maps) {
                     return Some((Then::Taken, exit.to));
                 }
@@ -115,6 +115,21 @@ impl Cache {
             }
         }
         None
+    }
+
+    /// How often an exit has been taken, more or less: its share of what has come to where it leads.
+    fn about(&self, exit: &Exit, number: u32, counts: &dyn Fn(u32) -> u64) -> u64 {
+        let (true, Some(&to)) = (exit.is_linked, self.by_pc.get(&exit.to)) else { return 0 };
+        let entered = |unit: u32| counts_of(&self.units[unit as usize], counts);
+        let older = self.units[to as usize].older;
+        let weight = |number: u32| match self.exits[number as usize].source {
+            Source::Target(counter) => counts(counter),
+            _ => self.unit_of(number).map_or(0, entered),
+        };
+        let all: u64 = self.ways.get(&exit.to).into_iter().flatten().map(|&way| weight(way)).sum();
+        let share = u128::from(entered(to) + older.map_or(0, entered)) * u128::from(weight(number))
+            / u128::from(all.max(1));
+        share as u64
     }
 
     /// How a unit goes on by its last exit.
@@ -130,6 +145,11 @@ impl Cache {
             _ => None,
         }
     }
+}
+
+/// How often a unit has been entered.
+fn counts_of(unit: &Entry, counts: &dyn Fn(u32) -> u64) -> u64 {
+    unit.counts().map_or(0, |(counter, _)| counts(counter))
 }
 
 /// Whether a branch can be turned round.

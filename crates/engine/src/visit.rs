@@ -5,6 +5,7 @@
 //! holds the thread puts its state back afterwards. Only one thread at a time is visited.
 
 use crate::boot;
+use crate::cache::By;
 use crate::entry;
 use crate::masks;
 use crate::process::{PROCESS, Process};
@@ -70,7 +71,7 @@ fn adopt(visit: &mut Visit) -> Result<(), Errno> {
         let Process { cache, maps, log, .. } = process;
         cache.behind_call(visit.pc - CALL_LEN, maps, log).ok_or(EINVAL)?
     } else {
-        process.go_on(new, visit.pc, None)
+        process.go_on(new, visit.pc, By::OUTSIDE)
     };
     new.tid = kernel::gettid();
     [new.gs_base, new.gs_selector] = visit.gs;

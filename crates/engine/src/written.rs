@@ -2,6 +2,7 @@
 //! because its page was written to or the cache was full, is still the same code if nothing of it has changed: it
 //! goes on counting where it did.
 
+use crate::flow::{Flow, Source, is_call};
 use crate::limits;
 use crate::log::{self, Log};
 use crate::maps::{Mapping, Maps};
@@ -20,6 +21,8 @@ pub struct Written {
     latest: HashMap<u64, u32>,
     /// Counters of targets, by the unit that goes there, the jump or call, and the unit it leads to.
     targets: HashMap<(u32, u64, u32), Option<u32>>,
+    /// The ways between units.
+    flow: Flow,
     /// How many counters are taken.
     counters: u32,
 }
@@ -39,6 +42,8 @@ pub struct WayOut {
     pub unit: u32,
     /// Its address.
     pub site: u64,
+    /// Whether it is a call.
+    pub is_call: bool,
     /// Where it leads.
     pub to: u64,
     /// The unit there, by its number in the log.
@@ -110,7 +115,8 @@ impl Written {
         } else {
             log.statistics().lost += 1;
         }
-        write_down(log, maps, counter, unit);
+        self.flow.add_unit(&unit.exits, counter.is_some());
+        self.write_down(log, maps, counter, unit);
         let older = self.latest.insert(pc, number);
         self.units.push(Record { shape, counter, older });
         number
@@ -118,24 +124,88 @@ impl Written {
 
     /// The counter of a way from a site in a unit to another unit.
     pub fn target(&mut self, way: &WayOut, maps: &Maps, log: &mut Log) -> Option<u32> {
-        let &WayOut { unit, site, to, to_unit } = way;
+        let &WayOut { unit, site, is_call, to, to_unit } = way;
         if let Some(&known) = self.targets.get(&(unit, site, to_unit)) {
             return known;
         }
-        let counter = (self.counters < most_counters()).then_some(self.counters);
-        match counter {
-            Some(_) => self.counters += 1,
-            None => log.statistics().lost += 1,
-        }
+        let counter = self.take_one(log);
         let target = abi::Target {
             site,
             to,
             counter: counter.unwrap_or(abi::NO_COUNTER),
             mapping: maps.find(site).map_or(0, |m| m.number),
+            unit,
+            call: if is_call { self.flow.call(site) } else { abi::NO_CALL },
         };
         log.write(abi::TARGET, &[log::bytes(&target)]);
         self.targets.insert((unit, site, to_unit), counter);
         counter
+    }
+
+    /// What an exit of a unit, by its number there, is as the start of ways.
+    pub fn source(&mut self, exit: &Exit, unit: u32, number: u32) -> Source {
+        if is_call(exit) { Source::Call(self.flow.call(exit.from)) } else { Source::Exit(unit, number) }
+    }
+
+    /// The counter of a way to a unit, or to where no code is, if it has to be counted.
+    pub fn way(&mut self, from: Source, to: Option<u32>, log: &mut Log) -> Option<u32> {
+        if let Some(known) = self.flow.known(from, to) {
+            return known;
+        }
+        let counter = if self.flow.closes(from, to) { self.take_one(log) } else { None };
+        let (kind, number, exit) = match from {
+            Source::Exit(unit, exit) => (abi::FROM_EXIT, unit, exit),
+            Source::Call(number) => (abi::FROM_CALL, number, 0),
+            Source::Target(counter) => (abi::FROM_TARGET, counter, 0),
+            Source::Outside => (abi::FROM_OUTSIDE, 0, 0),
+        };
+        let edge = abi::Edge {
+            kind,
+            from: number,
+            exit,
+            to: to.unwrap_or(abi::OUTSIDE),
+            counter: counter.unwrap_or(abi::NO_COUNTER),
+            unused: 0,
+        };
+        if log.write(abi::EDGE, &[log::bytes(&edge)]).is_none() {
+            log.statistics().lost += 1;
+        }
+        self.flow.insert(from, to, counter);
+        counter
+    }
+
+    /// A counter for something; `None` if they are used up.
+    fn take_one(&mut self, log: &mut Log) -> Option<u32> {
+        let counter = (self.counters < most_counters()).then_some(self.counters);
+        match counter {
+            Some(_) => self.counters += 1,
+            None => log.statistics().lost += 1,
+        }
+        counter
+    }
+
+    fn write_down(&mut self, log: &mut Log, maps: &Maps, counter: Option<u32>, unit: &Unit) {
+        let head = abi::Unit {
+            entries: counter.unwrap_or(abi::NO_COUNTER),
+            pieces: unit.pieces.len() as u32,
+            exits: unit.exits.len() as u32,
+            unused: 0,
+        };
+        let piece = |&Piece { start, end }: &Piece| {
+            let mapping = maps.find(start).map_or(0, |mapping| mapping.number);
+            abi::Piece { start, end, mapping, unused: 0 }
+        };
+        let pieces: Vec<abi::Piece> = unit.pieces.iter().map(piece).collect();
+        let mut call = |exit: &Exit| if is_call(exit) { self.flow.call(exit.from) } else { abi::NO_CALL };
+        let exits: Vec<abi::Exit> = unit.exits.iter().map(|exit| exit.record(call(exit))).collect();
+        let parts = [log::bytes(&head), log::all_bytes(&pieces), log::all_bytes(&exits)];
+        if log.write(abi::UNIT, &parts).is_none() {
+            log.statistics().lost += 1;
+        }
+        if !is_in_files(unit, maps) {
+            let parts: Vec<&[u8]> = unit.pieces.iter().map(code).collect();
+            log.write(abi::CODE, &parts);
+        }
     }
 }
 
@@ -166,27 +236,4 @@ pub fn shape(unit: &Unit, maps: &Maps) -> u64 {
         shape = hash::fnv1a(shape, &[exit.kind as u8, exit.piece as u8]);
     }
     shape
-}
-
-fn write_down(log: &mut Log, maps: &Maps, counter: Option<u32>, unit: &Unit) {
-    let head = abi::Unit {
-        entries: counter.unwrap_or(abi::NO_COUNTER),
-        pieces: unit.pieces.len() as u32,
-        exits: unit.exits.len() as u32,
-        unused: 0,
-    };
-    let piece = |&Piece { start, end }: &Piece| {
-        let mapping = maps.find(start).map_or(0, |mapping| mapping.number);
-        abi::Piece { start, end, mapping, unused: 0 }
-    };
-    let pieces: Vec<abi::Piece> = unit.pieces.iter().map(piece).collect();
-    let exits: Vec<abi::Exit> = unit.exits.iter().map(Exit::record).collect();
-    let parts = [log::bytes(&head), log::all_bytes(&pieces), log::all_bytes(&exits)];
-    if log.write(abi::UNIT, &parts).is_none() {
-        log.statistics().lost += 1;
-    }
-    if !is_in_files(unit, maps) {
-        let parts: Vec<&[u8]> = unit.pieces.iter().map(code).collect();
-        log.write(abi::CODE, &parts);
-    }
 }

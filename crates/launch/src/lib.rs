@@ -16,6 +16,7 @@
 
 pub mod arena;
 mod attach;
+mod flow;
 mod follow;
 pub mod generated;
 mod image;

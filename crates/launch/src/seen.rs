@@ -1,6 +1,7 @@
 //! What was executed, by file: the counters of all processes, put together.
 
 use crate::arena::{Arena, Process};
+use crate::flow::{Flow, Taken};
 use crate::generated::Generated;
 use crate::intervals::Intervals;
 use crate::vdso;
@@ -167,6 +168,7 @@ impl Seen {
                 cut.entry(cut_at.unit).or_default().push(cut_at);
             }
         }
+        let taken = taken(&records, process, &cut);
         let mut view = View::default();
         let mut units = 0;
         let mut records = records.into_iter().peekable();
@@ -177,7 +179,7 @@ impl Seen {
                     let code = records.next_if(|(kind, _)| *kind == abi::CODE).map(|(_, code)| code);
                     let cut = cut.get(&units).map_or(&[][..], Vec::as_slice);
                     if let Some(unit) = Unit::read(body, code) {
-                        self.unit(units, &unit, process, &mut view, cut);
+                        self.unit(units, &unit, process, &mut view, &Counts { cut, taken: &taken });
                     }
                     units += 1;
                 }
@@ -274,8 +276,9 @@ impl Seen {
         unit: &Unit<'_>,
         process: &Process<'_>,
         view: &mut View,
-        cut: &[abi::Interruption],
+        counts: &Counts<'_>,
     ) {
+        let cut = counts.cut;
         let Some(places) = self.locate(unit, process.pid, view) else {
             self.lost += 1;
             return;
@@ -320,30 +323,30 @@ impl Seen {
             if start < piece.end {
                 file.straight.push((at(start), at(piece.end), reached));
             }
-            for exit in unit.exits.iter().filter(|exit| exit.piece as usize == i) {
+            for (exit, n) in unit.exits.iter().zip(0..).filter(|(exit, _)| exit.piece as usize == i) {
                 let next = unit.pieces.get(i + 1).zip(places.get(i + 1));
-                let way =
-                    Way { end: at(piece.end), from: *place, to: exit.to, is_call: exit.kind == abi::CALL };
-                if exit.counter == abi::NO_COUNTER {
-                    self.way(&way, None, view);
-                    continue;
-                }
-                let count = process.count(exit.counter).min(reached);
-                let rest = reached - count;
-                // How often the branch was taken, and how often the unit goes on.
-                let taken =
-                    if matches!(exit.kind, abi::LOOP | abi::STRAY | abi::GUESS) { rest } else { count };
-                reached = if exit.kind == abi::LOOP { count } else { rest };
+                let is_call = matches!(exit.kind, abi::CALL | abi::CALL_NEXT);
+                let way = Way { end: at(piece.end), from: *place, to: exit.to, is_call };
+                let left = match exit.kind {
+                    abi::BRANCH | abi::STRAY => counts.taken.get(&(number, n)).copied().unwrap_or(0),
+                    abi::GUESS => process.count(exit.counter),
+                    _ => {
+                        self.way(&way, None, view);
+                        continue;
+                    }
+                };
+                let left = left.min(reached);
+                reached -= left;
                 match (exit.kind, next) {
-                    _ if taken == 0 => {}
-                    (abi::GUESS, Some((next, there))) => {
+                    (abi::BRANCH, _) if left > 0 => self.way(&way, Some(left), view),
+                    (abi::GUESS, Some((next, there))) if reached > 0 => {
                         let to = (there.file, next.start.wrapping_add(there.shift));
-                        *self.files[place.file].targets.entry((at(exit.to), to)).or_default() += taken;
+                        *self.files[place.file].targets.entry((at(exit.to), to)).or_default() += reached;
                     }
-                    (abi::STRAY, Some((next, _))) => {
-                        self.way(&Way { to: next.start, ..way }, Some(taken), view);
+                    (abi::STRAY, Some((next, _))) if reached > 0 => {
+                        self.way(&Way { to: next.start, ..way }, Some(reached), view);
                     }
-                    _ => self.way(&way, Some(taken), view),
+                    _ => {}
                 }
             }
             // A jump inside the unit, or simply the next instruction.
@@ -417,6 +420,56 @@ impl Seen {
         }
         Some(())
     }
+}
+
+/// What was counted of a unit.
+struct Counts<'a> {
+    /// Where it was left in the middle.
+    cut: &'a [abi::Interruption],
+    /// How often exits were taken.
+    taken: &'a Taken,
+}
+
+/// How often the exits of all units were taken.
+fn taken(
+    records: &[(u32, &[u8])],
+    process: &Process<'_>,
+    cut: &HashMap<u32, Vec<abi::Interruption>>,
+) -> Taken {
+    let (mut flow, mut taken) = (Flow::default(), Taken::new());
+    let mut units = 0;
+    for (kind, body) in records {
+        match *kind {
+            abi::UNIT => {
+                if let Some(unit) = Unit::read(body, None) {
+                    let cut = cut.get(&units).map_or(&[][..], Vec::as_slice);
+                    // Some had not been counted yet.
+                    let more = cut.iter().filter(|cut| cut.counted == 0).count() as u64;
+                    let entered = match unit.head.entries {
+                        abi::NO_COUNTER => 0,
+                        counter => process.count(counter) + more,
+                    };
+                    flow.unit(units, &unit.head, &unit.exits, entered, cut.len() as u64);
+                }
+                units += 1;
+            }
+            abi::TARGET => {
+                if let Some((target, _)) =
+                    read::<abi::Target>(body).filter(|(t, _)| t.counter != abi::NO_COUNTER)
+                {
+                    flow.target(&target, process.count(target.counter));
+                }
+            }
+            abi::EDGE => {
+                if let Some((edge, _)) = read::<abi::Edge>(body) {
+                    flow.edge(&edge, process, &mut taken);
+                }
+            }
+            _ => {}
+        }
+    }
+    flow.solve(&mut taken);
+    taken
 }
 
 fn path_of(bytes: &[u8]) -> PathBuf {

@@ -41,7 +41,7 @@ impl Writer<'_, '_> {
         if let Some(at) = (self.request.calls)(back, pc).filter(|&at| emit::reaches(here, at)) {
             self.unit.hot.jump(at);
             self.unit.shared_call = Some(at);
-            self.exit(kind, step.piece, pc, to, 0, 0, abi::NO_COUNTER);
+            self.exit(kind, step.piece, pc, to, 0, 0);
             return;
         }
         let number = self.next_exit();
@@ -61,7 +61,7 @@ impl Writer<'_, '_> {
             dropped
         };
         let field = self.unit.hot.call(unknown);
-        self.exit(kind, step.piece, pc, to, field, stub, abi::NO_COUNTER);
+        self.exit(kind, step.piece, pc, to, field, stub);
 
         let landing = self.unit.hot.here();
         self.landing(back);
@@ -72,15 +72,7 @@ impl Writer<'_, '_> {
         leave(&mut self.unit.cold, after);
         let body = self.unit.hot.here();
         let field = self.unit.hot.jump(stub);
-        let way = Exit {
-            kind: abi::JUMP,
-            to: back,
-            from: pc,
-            field,
-            stub,
-            piece: step.piece,
-            counter: abi::NO_COUNTER,
-        };
+        let way = Exit { to: back, from: pc, field, stub, piece: step.piece, ..Exit::NONE };
         self.unit.call = Some(Call { pc, back, at: landing - CALL_LEN, landing, body, way });
     }
 
@@ -114,7 +106,7 @@ impl Writer<'_, '_> {
         self.unit.hot.push_from_table(offset::RETURNS);
         self.mark(STEP, Spilled::default());
         self.unit.hot.raw(&[0xc3]);
-        self.exit(abi::RETURN, step.piece, step.pc(), 0, 0, 0, abi::NO_COUNTER);
+        self.exit(abi::RETURN, step.piece, step.pc(), 0, 0, 0);
     }
 
     /// Puts the address a call comes back to on the program's stack.

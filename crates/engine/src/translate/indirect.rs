@@ -44,7 +44,7 @@ impl Writer<'_, '_> {
         self.unit.cold.store_number(offset::EXIT, number);
         self.unit.cold.jump_through(offset::ENTER_INDIRECT);
         let field = self.unit.hot.jump(stub);
-        self.exit(abi::INDIRECT_JUMP, step.piece, step.pc(), 0, field, stub, abi::NO_COUNTER);
+        self.exit(abi::INDIRECT_JUMP, step.piece, step.pc(), 0, field, stub);
     }
 }
 

@@ -14,6 +14,7 @@ mod indirect;
 mod rare;
 mod trace;
 
+use crate::flow::Source as From;
 use crate::thread::offset;
 use alloc::vec::Vec;
 pub use call::{Call, DROP, close_landing, is_call, landing, skip_call};
@@ -88,8 +89,6 @@ pub enum Entrance {
     Jump,
     /// By calls.
     Call,
-    /// By returns.
-    Return,
 }
 
 /// How a unit is left.
@@ -109,17 +108,34 @@ pub struct Exit {
     pub piece: u32,
     /// Its counter.
     pub counter: u32,
+    /// What it is for whoever counts.
+    pub source: From,
+    /// Whether its field leads to where it leads.
+    pub is_linked: bool,
 }
 
 impl Exit {
+    /// Leads nowhere.
+    pub const NONE: Self = Self {
+        kind: abi::JUMP,
+        to: 0,
+        from: 0,
+        field: 0,
+        stub: 0,
+        piece: 0,
+        counter: abi::NO_COUNTER,
+        source: From::Outside,
+        is_linked: false,
+    };
+
     /// Where its field leads as long as the way is not known. A call has an address to drop first.
     pub fn unknown(&self) -> u64 {
         if self.kind == abi::INDIRECT_CALL { self.stub - DROP.len() as u64 } else { self.stub }
     }
 
-    /// As it is written down.
-    pub fn record(&self) -> abi::Exit {
-        abi::Exit { piece: self.piece, counter: self.counter, to: self.to, kind: self.kind, unused: 0 }
+    /// As it is written down, with the number of its call.
+    pub fn record(&self, call: u32) -> abi::Exit {
+        abi::Exit { piece: self.piece, counter: self.counter, to: self.to, kind: self.kind, call }
     }
 }
 
@@ -169,14 +185,13 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Whether all of the program's state is what it is before an instruction of the program, at this address.
+    /// Whether all of the program's state is what it is before an instruction of the program, which begins at this
+    /// address. On the way to another unit it would be too, but that it was taken is not known yet.
     pub fn is_whole(&self, at: u64) -> bool {
-        self.at == at && self.spilled == Spilled::default() && is_place(self.pc)
-    }
-
-    /// Whether an instruction of the program begins here: not only the way to another unit, where it does.
-    pub fn begins(&self, at: u64) -> bool {
-        self.is_whole(at) && self.progress != Progress::Done
+        self.at == at
+            && self.spilled == Spilled::default()
+            && is_place(self.pc)
+            && self.progress != Progress::Done
     }
 }
 
@@ -187,8 +202,17 @@ pub enum Progress {
     Entered,
     /// It has.
     Counted,
+    /// All of it has been executed, the last being a call of the kernel.
+    Called,
     /// All of it has been executed, or what has not is known not to be.
     Done,
+}
+
+impl Progress {
+    /// Whether all there is to execute has been.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Called | Self::Done)
+    }
 }
 
 /// Translated code.
@@ -199,7 +223,7 @@ pub struct Unit {
     pub cold: Buffer,
     /// Where it is entered.
     pub body: u64,
-    /// Where calls or returns enter it, if that was asked for.
+    /// Where calls enter it, if that was asked for.
     pub entrance: u64,
     /// The call at its end, if it is the first unit with it.
     pub call: Option<Call>,
@@ -328,12 +352,10 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
             counters: 0,
             marks: Vec::new(),
         },
-        sides: Vec::new(),
         piece: 0,
         progress: if request.counter.is_some() { Progress::Entered } else { Progress::Counted },
     };
     writer.write(&way);
-    writer.count_sides();
     let mut unit = writer.unit;
     unit.pieces = way.pieces;
     unit
@@ -343,18 +365,8 @@ struct Writer<'a, 'b> {
     request: &'a Request<'a>,
     effects: &'b mut EffectsReader,
     unit: Unit,
-    sides: Vec<Side>,
     piece: u32,
     progress: Progress,
-}
-
-/// A branch whose target is counted behind the unit.
-struct Side {
-    /// Which of the exits.
-    exit: usize,
-    /// Where the branch's distance is.
-    branch: u64,
-    counter: u32,
 }
 
 impl Writer<'_, '_> {
@@ -366,7 +378,6 @@ impl Writer<'_, '_> {
                 self.mark(STEP, Spilled::default());
                 self.unit.hot.raw(&DROP);
             }
-            Entrance::Return => self.landing(self.request.pc),
         }
         self.unit.body = self.unit.hot.here();
         self.mark(self.request.pc, Spilled::default());
@@ -473,8 +484,7 @@ impl Writer<'_, '_> {
         }
         leave(cold, number);
         let (from, stub) = (self.request.pc, hot.here());
-        let counter = abi::NO_COUNTER;
-        self.unit.trigger = Some(Exit { kind: HOT, to: 0, from, field: 0, stub, piece: 0, counter });
+        self.unit.trigger = Some(Exit { kind: HOT, from, stub, ..Exit::NONE });
     }
 
     /// Writes one instruction. Whether it was the end.
@@ -521,8 +531,7 @@ impl Writer<'_, '_> {
                 self.progress = Progress::Done;
                 self.mark(to.0, Spilled::default());
                 if to == next {
-                    // Only to learn where it is: nobody returns from there.
-                    self.leave_at_the_end(abi::CALL, step.piece, pc, to.0);
+                    self.leave_at_the_end(abi::CALL_NEXT, step.piece, pc, to.0);
                 } else {
                     self.call(step, abi::CALL, to.0);
                 }
@@ -536,7 +545,7 @@ impl Writer<'_, '_> {
                 }
                 Flow::Stop => {
                     self.unit.hot.raw(bytes);
-                    self.exit(abi::NOWHERE, step.piece, pc, 0, 0, 0, abi::NO_COUNTER);
+                    self.exit(abi::NOWHERE, step.piece, pc, 0, 0, 0);
                     return true;
                 }
                 _ if step.insn.is_fast_syscall() => {
@@ -553,58 +562,17 @@ impl Writer<'_, '_> {
     fn nowhere(&mut self, pc: u64, piece: u32) {
         self.mark(pc, Spilled::default());
         self.unit.hot.raw(&[0x0f, 0x0b]);
-        self.exit(abi::NOWHERE, piece, pc, 0, 0, 0, abi::NO_COUNTER);
+        self.exit(abi::NOWHERE, piece, pc, 0, 0, 0);
     }
 
     /// A branch to `to`, which `write` writes so that it leads to the address it is given.
     fn branch(&mut self, step: &Step, to: u64, write: impl FnOnce(&mut Buffer, u64) -> u64) {
-        let counter = self.counter();
         let number = self.next_exit();
-        let start = self.unit.cold.here();
-        // The end of a loop is mostly taken: counted is when it is not.
-        let counts_rest = to <= step.pc() || step.then == Then::Taken;
-        let (field, stub) = match counter {
-            Some(counter) if counts_rest => {
-                let next = step.insn.next_addr().0;
-                let free = Free::at(self.request.source, self.effects, next);
-                self.mark_cold(to);
-                leave(&mut self.unit.cold, number);
-                let field = write(&mut self.unit.hot, start);
-                self.mark(STEP, Spilled::default());
-                count(&mut self.unit.hot, counter, free);
-                self.mark(next, Spilled::default());
-                (field, start)
-            }
-            None => {
-                self.mark_cold(to);
-                leave(&mut self.unit.cold, number);
-                (write(&mut self.unit.hot, start), start)
-            }
-            Some(counter) => {
-                self.mark_cold(to);
-                leave(&mut self.unit.cold, number);
-                let branch = write(&mut self.unit.hot, start);
-                self.sides.push(Side { exit: self.unit.exits.len(), branch, counter });
-                (0, start)
-            }
-        };
-        let kind = if counts_rest { abi::LOOP } else { abi::JUMP };
-        self.exit(kind, step.piece, step.pc(), to, field, stub, counter.unwrap_or(abi::NO_COUNTER));
-    }
-
-    /// Counts branches that were taken. Not out of the way, as many are.
-    fn count_sides(&mut self) {
-        self.progress = Progress::Done;
-        for Side { exit, branch, counter } in core::mem::take(&mut self.sides) {
-            let Exit { to, stub, .. } = self.unit.exits[exit];
-            let free = Free::at(self.request.source, self.effects, to);
-            let here = self.unit.hot.here();
-            patch(&mut self.unit.hot, branch, here);
-            self.mark(STEP, Spilled::default());
-            count(&mut self.unit.hot, counter, free);
-            self.mark(to, Spilled::default());
-            self.unit.exits[exit].field = self.unit.hot.jump(stub);
-        }
+        let stub = self.unit.cold.here();
+        self.mark_cold(to);
+        leave(&mut self.unit.cold, number);
+        let field = write(&mut self.unit.hot, stub);
+        self.exit(abi::BRANCH, step.piece, step.pc(), to, field, stub);
     }
 
     fn leave_at_the_end(&mut self, kind: u32, piece: u32, from: u64, to: u64) {
@@ -612,19 +580,20 @@ impl Writer<'_, '_> {
         let stub = self.unit.cold.here();
         self.mark_cold(to);
         leave(&mut self.unit.cold, number);
-        self.progress = Progress::Done;
+        if self.progress != Progress::Called {
+            self.progress = Progress::Done;
+        }
         self.mark(to, Spilled::default());
         let field = self.unit.hot.jump(stub);
-        self.exit(kind, piece, from, to, field, stub, abi::NO_COUNTER);
+        self.exit(kind, piece, from, to, field, stub);
     }
 
     fn next_exit(&self) -> u32 {
         self.request.first_exit + u32::from(self.request.has_trigger()) + self.unit.exits.len() as u32
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn exit(&mut self, kind: u32, piece: u32, from: u64, to: u64, field: u64, stub: u64, counter: u32) {
-        self.unit.exits.push(Exit { kind, to, from, field, stub, piece, counter });
+    fn exit(&mut self, kind: u32, piece: u32, from: u64, to: u64, field: u64, stub: u64) {
+        self.unit.exits.push(Exit { kind, to, from, field, stub, piece, ..Exit::NONE });
     }
 
     /// A call of the kernel: at once if the engine has nothing to do with it. The kernel overwrites `rcx`.
@@ -645,14 +614,14 @@ impl Writer<'_, '_> {
         self.mark(step.pc(), Spilled::default());
         // Prefixes mean nothing, and the kernel goes back by two bytes.
         self.unit.hot.raw(&[0x0f, 0x05]);
-        self.progress = Progress::Done;
+        self.progress = Progress::Called;
         self.mark(next, Spilled::default());
-        self.exit(abi::KERNEL, step.piece, step.pc(), next, 0, stub, abi::NO_COUNTER);
+        self.exit(abi::KERNEL, step.piece, step.pc(), next, 0, stub);
         // The kernel may not have been able to write to code.
         let refused = self.unit.cold.here();
         let number = self.next_exit();
         leave(&mut self.unit.cold, number);
-        self.exit(abi::REFUSED, step.piece, step.pc(), next, 0, refused, abi::NO_COUNTER);
+        self.exit(abi::REFUSED, step.piece, step.pc(), next, 0, refused);
         self.unit.hot.raw(&[0x48, 0x8d, 0x48, EFAULT.0 as u8]); // lea rcx, [rax + …]
         self.unit.hot.raw(&[0xe3, 0]); // jrcxz to the last jump
         let short = self.unit.hot.bytes.len();
@@ -662,7 +631,7 @@ impl Writer<'_, '_> {
         let number = self.next_exit();
         leave(&mut self.unit.cold, number);
         let field = self.unit.hot.jump(stub);
-        self.exit(abi::JUMP, step.piece, step.pc(), next, field, stub, abi::NO_COUNTER);
+        self.exit(abi::JUMP, step.piece, step.pc(), next, field, stub);
         self.unit.hot.bytes[short - 1] = (self.unit.hot.bytes.len() - short) as u8;
         self.unit.hot.raw(&[0xe9]);
         self.unit.hot.distance(refused, 0);
@@ -703,7 +672,7 @@ pub fn way(code: &mut Buffer, number: u32, from: u64, to: u64) -> Exit {
     let stub = code.here();
     leave(code, number);
     patch(code, field, stub);
-    Exit { kind: abi::JUMP, to, from, field, stub, piece: 0, counter: abi::NO_COUNTER }
+    Exit { to, from, field, stub, ..Exit::NONE }
 }
 
 /// `rcx = rax - rcx` without flags. Twice is nothing.

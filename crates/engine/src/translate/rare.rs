@@ -63,7 +63,7 @@ impl Writer<'_, '_> {
             }
             Rare::Transaction(_) | Rare::OtherGs => {
                 self.unit.hot.raw(&INVALID);
-                self.exit(abi::NOWHERE, step.piece, step.pc(), 0, 0, 0, abi::NO_COUNTER);
+                self.exit(abi::NOWHERE, step.piece, step.pc(), 0, 0, 0);
             }
             Rare::FarReturn { wide, drop } => self.far_return(step, wide, drop),
             Rare::InterruptReturn => self.interrupt_return(step),
@@ -197,7 +197,7 @@ impl Writer<'_, '_> {
             && !bytes.iter().any(|b| matches!(b, 0x64..=0x66));
         let Some(memory) = memory_of(&step.insn).filter(|_| is_known) else {
             self.unit.hot.raw(&INVALID);
-            self.exit(abi::NOWHERE, step.piece, step.pc(), 0, 0, 0, abi::NO_COUNTER);
+            self.exit(abi::NOWHERE, step.piece, step.pc(), 0, 0, 0);
             return;
         };
         let wide = bytes.iter().any(|b| (0x48..0x50).contains(b)) && processor::has_wide_far_jumps();
@@ -234,7 +234,8 @@ impl Writer<'_, '_> {
         let as_it_is = self.unit.hot.here();
         self.mark(step.pc(), Spilled::default());
         self.unit.hot.raw(step.bytes());
-        self.exit(abi::KERNEL, step.piece, step.pc(), next, 0, as_it_is, abi::NO_COUNTER);
+        self.exit(abi::KERNEL, step.piece, step.pc(), next, 0, as_it_is);
+        self.progress = Progress::Called;
         self.leave_at_the_end(abi::JUMP, step.piece, step.pc(), next);
     }
 }

@@ -3,7 +3,9 @@
 //! Not into calls: the processor would not foresee the returns of those that leave the way before.
 
 use super::emit::Buffer;
-use super::{IN_RCX, Piece, STEP, Source, Spilled, Step, Way, Writer, copy, count, free, leave, patch, rare};
+use super::{
+    Exit, IN_RCX, Piece, STEP, Source, Spilled, Step, Way, Writer, copy, count, free, leave, patch, rare,
+};
 use crate::processor;
 use crate::thread::offset;
 use crate::translate::free::Free;
@@ -61,36 +63,13 @@ impl Writer<'_, '_> {
     /// A branch whose target comes next; not to take it leads away.
     pub(super) fn branch_followed(&mut self, step: &Step, condition: u8, to: u64) {
         let next = step.insn.next_addr().0;
-        let counter = self.counter();
         let number = self.next_exit();
-        let start = self.unit.cold.here();
-        let field = match counter {
-            None => {
-                self.mark_cold(next);
-                leave(&mut self.unit.cold, number);
-                self.unit.hot.branch(condition ^ 1, start)
-            }
-            Some(counter) => {
-                self.unit.hot.branch(condition ^ 1, start);
-                let free = Free::at(self.request.source, self.effects, next);
-                self.mark_cold(STEP);
-                count(&mut self.unit.cold, counter, free);
-                self.mark_cold(next);
-                self.unit.cold.jump(start)
-            }
-        };
-        let stub = if counter.is_some() { self.stub_behind(field, number) } else { start };
-        let counter = counter.unwrap_or(abi::NO_COUNTER);
-        self.exit(abi::STRAY, step.piece, step.pc(), next, field, stub, counter);
-        self.mark(to, Spilled::default());
-    }
-
-    /// A way to the engine for a jump that was written just before, out of the way.
-    fn stub_behind(&mut self, field: u64, number: u32) -> u64 {
         let stub = self.unit.cold.here();
+        self.mark_cold(next);
         leave(&mut self.unit.cold, number);
-        patch(&mut self.unit.cold, field, stub);
-        stub
+        let field = self.unit.hot.branch(condition ^ 1, stub);
+        self.exit(abi::STRAY, step.piece, step.pc(), next, field, stub);
+        self.mark(to, Spilled::default());
     }
 
     /// A computed jump that mostly leads to `to`, which comes next.
@@ -109,7 +88,15 @@ impl Writer<'_, '_> {
             count(&mut self.unit.cold, counter, Free::NOTHING);
         }
         self.mark_cold_spilled(IN_RCX, spilled);
-        self.exit(abi::GUESS, step.piece, pc, pc, 0, 0, counter.unwrap_or(abi::NO_COUNTER));
+        let counter = counter.unwrap_or(abi::NO_COUNTER);
+        self.unit.exits.push(Exit {
+            kind: abi::GUESS,
+            to: pc,
+            from: pc,
+            piece: step.piece,
+            counter,
+            ..Exit::NONE
+        });
         let number = self.next_exit();
         let start = self.unit.cold.here();
         let field = self.unit.cold.jump(start);
@@ -117,7 +104,7 @@ impl Writer<'_, '_> {
         self.unit.cold.store_number(offset::EXIT, number);
         self.unit.cold.jump_through(offset::ENTER_INDIRECT);
         patch(&mut self.unit.cold, field, stub);
-        self.exit(abi::INDIRECT_JUMP, step.piece, pc, 0, field, stub, abi::NO_COUNTER);
+        self.exit(abi::INDIRECT_JUMP, step.piece, pc, 0, field, stub);
         self.mark(to, Spilled::default());
     }
 

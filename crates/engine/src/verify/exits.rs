@@ -6,7 +6,7 @@ use super::{FAR, RCX, Step, Walk, Why, demand, wrong};
 use crate::thread::offset;
 use crate::translate::{Exit, HOT};
 use relive_abi::engine as abi;
-use relive_code::isa::{Flow, Insn, MemoryOperand, RegSet, Verb};
+use relive_code::isa::{Flow, Insn, MemoryOperand, RegSet};
 
 /// Four bytes that are changed while others execute them lie within so many.
 const AT_ONCE: u64 = 16;
@@ -35,11 +35,7 @@ impl Walk<'_, '_> {
         after.through = Some(field);
         let exit = self.subject.exits[index];
         demand(field % AT_ONCE <= AT_ONCE - 4, "a jump that cannot be changed at once")?;
-        let is_call = match exit.kind {
-            // If it only wants to know where it is, a jump does.
-            abi::CALL => insn.verb() == Verb::Call,
-            kind => kind == abi::INDIRECT_CALL,
-        };
+        let is_call = matches!(exit.kind, abi::CALL | abi::INDIRECT_CALL);
         demand(after.has_return == is_call, "what it leads to expects another stack")?;
         let drop = if exit.kind == abi::INDIRECT_CALL { 5 } else { 0 };
         demand(after.at + drop == exit.stub, "it does not lead to the engine")?;
@@ -84,11 +80,11 @@ impl Walk<'_, '_> {
         const ELSEWHERE: &str = "its exit leads elsewhere";
         state.counts_are_right()?;
         match (exit.kind, &state.next) {
-            (abi::JUMP | abi::LOOP | abi::STRAY, Next::At(pc)) => {
+            (abi::JUMP | abi::BRANCH | abi::STRAY, Next::At(pc)) => {
                 demand(self.leads(*pc, exit.to), ELSEWHERE)?;
                 self.not_needed(state.changed(), exit.to)
             }
-            (abi::CALL, Next::Call { to: Some(to), site, .. }) => {
+            (abi::CALL | abi::CALL_NEXT, Next::Call { to: Some(to), site, .. }) => {
                 demand(*to == exit.to && site.addr().0 == exit.from, ELSEWHERE)?;
                 self.not_needed(state.changed(), exit.to)
             }
