@@ -85,7 +85,8 @@ impl Entry {
 
     /// Its counter, and the first exit behind that which says when it is often entered.
     pub(crate) fn counts(&self) -> Option<(u32, usize)> {
-        (self.counter != abi::NO_COUNTER).then_some((self.counter, self.first_exit as usize + 1))
+        let trigger = usize::from(threshold(self.entrance, &self.legs) != 0);
+        (self.counter != abi::NO_COUNTER).then_some((self.counter, self.first_exit as usize + trigger))
     }
 
     pub(crate) fn holds(&self, at: u64) -> bool {
@@ -130,8 +131,12 @@ pub struct Cache {
     waiting: u64,
 }
 
-/// How often a unit is entered before it is looked at more closely.
-const THRESHOLD: u32 = 5000;
+/// How often a unit is entered before it is looked at more closely; 0 for never. To find out costs more than to count, so
+/// that only those do in which a usual way may begin.
+fn threshold(entrance: Entrance, legs: &[Leg]) -> u32 {
+    const OFTEN: u32 = 5000;
+    if entrance == Entrance::Head && legs.is_empty() { OFTEN } else { 0 }
+}
 
 impl Cache {
     /// Nothing yet.
@@ -170,8 +175,13 @@ impl Cache {
     pub fn enter(&mut self, pc: u64, by: By, maps: &mut Maps, log: &mut Log) -> Entered {
         let (entrance, from) = match by {
             By::Exit(exit) => {
-                let Exit { kind, source, .. } = self.exits[exit as usize];
-                (if kind == abi::CALL { Entrance::Call } else { Entrance::Jump }, source)
+                let Exit { kind, from, to, source, .. } = self.exits[exit as usize];
+                let entrance = match kind {
+                    abi::CALL => Entrance::Call,
+                    _ if to <= from => Entrance::Head,
+                    _ => Entrance::Jump,
+                };
+                (entrance, source)
             }
             By::Source(from) => (Entrance::Jump, from),
         };
@@ -205,7 +215,8 @@ impl Cache {
     pub fn enter_by_site(&mut self, exit: u32, to: u64, maps: &mut Maps, log: &mut Log) -> Entered {
         log.statistics().targets += 1;
         let site = self.exits[exit as usize];
-        if self.find_or_translate(to, Entrance::Jump, maps, log).is_none() {
+        let entrance = if is_call(&site) { Entrance::Jump } else { Entrance::Head };
+        if self.find_or_translate(to, entrance, maps, log).is_none() {
             return self.enter(to, By::Source(site.source), maps, log);
         }
         if let Some(way) = self.sites.way(exit, to) {
@@ -327,7 +338,7 @@ impl Cache {
             source: maps,
             pc,
             legs: &legs,
-            threshold: if legs.is_empty() { THRESHOLD } else { 0 },
+            threshold: threshold(entrance, &legs),
             hot: region.hot,
             cold: region.cold,
             first_exit,
@@ -587,7 +598,7 @@ impl Cache {
             source: maps,
             pc: unit.pc,
             legs: &unit.legs,
-            threshold: if unit.is_trace() { 0 } else { THRESHOLD },
+            threshold: threshold(unit.entrance, &unit.legs),
             hot: unit.hot.0,
             cold: unit.cold.0,
             first_exit: unit.first_exit,

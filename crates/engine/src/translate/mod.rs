@@ -87,6 +87,8 @@ impl Request<'_> {
 pub enum Entrance {
     /// Not at all.
     Jump,
+    /// The same, by a jump back or a computed one: what begins there may be executed very often.
+    Head,
     /// By calls.
     Call,
 }
@@ -373,7 +375,7 @@ impl Writer<'_, '_> {
     fn write(&mut self, way: &Way) {
         self.unit.entrance = self.unit.hot.here();
         match self.request.entrance {
-            Entrance::Jump => {}
+            Entrance::Jump | Entrance::Head => {}
             Entrance::Call => {
                 self.mark(STEP, Spilled::default());
                 self.unit.hot.raw(&DROP);

@@ -166,7 +166,7 @@ pub fn verify(subject: &Subject<'_>, effects: &mut EffectsReader) -> Result<(), 
     let start = State::new(subject.body, subject.pc, usize::from(has_trigger), subject.counter);
     let mut ways = alloc::vec![start.clone()];
     match subject.entrance {
-        (Entrance::Jump, _) => {}
+        (Entrance::Jump | Entrance::Head, _) => {}
         (Entrance::Call, at) => ways.push(start.called(at)),
     }
     let found = alloc::vec![false; subject.exits.len()];
