@@ -4,7 +4,7 @@ use crate::cache::{By, Entered};
 use crate::flow::Source;
 use crate::process::{PROCESS, Process};
 use crate::restrict;
-use crate::thread::{RETURNS, Thread, offset};
+use crate::thread::{Thread, offset};
 use crate::translate::{Exit, HOT, Source as _};
 use crate::{kernel_calls, kernel_calls_32, kernel_writes};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -138,7 +138,7 @@ impl Process {
             // There is no code: the processor finds out.
             None => to,
             Some(landing) => {
-                thread.returns[to as usize % RETURNS] = landing.at;
+                thread.remember_return(to, landing.at);
                 landing.body
             }
         }

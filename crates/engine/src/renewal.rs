@@ -6,7 +6,6 @@
 //! only the units that they come back to are kept: all ways out of these lead to the engine.
 
 use crate::cache::Cache;
-use crate::entry;
 use crate::log::Log;
 use crate::maps::Maps;
 use crate::process::{Process, cache_len};
@@ -157,7 +156,7 @@ impl Thread {
         if self.generation != cache.generation {
             self.generation = cache.generation;
             self.all_returns = cache.returns.at;
-            self.returns.fill(entry::unknown_return as *const () as u64);
+            self.forget_returns();
         }
     }
 

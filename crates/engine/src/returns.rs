@@ -7,7 +7,7 @@ use crate::zone;
 use relive_abi::kernel;
 
 /// How many slots there are.
-pub const SLOTS: u64 = 1 << 17;
+pub const SLOTS: u64 = 1 << 18;
 
 /// A return target.
 #[repr(C)]

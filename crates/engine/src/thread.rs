@@ -1,9 +1,11 @@
 //! What each thread has of its own, where `gs` points: places for registers, the ways into the engine, the table of
 //! return targets and, behind them, its counters.
 
+use crate::entry;
 use crate::frame::{SignalInfo, SignalStack};
 use crate::interrupted::Interrupted;
 use crate::limits;
+use crate::processor;
 use crate::rseq::Registration;
 
 /// The state of a program that is not running just now.
@@ -45,8 +47,12 @@ pub mod register {
 
 /// How many numbers of system calls are told apart.
 pub const KERNEL_CALLS: usize = 1 << 16;
-/// How many bits of a return address choose where to look.
+/// How many places there are for return targets, at first and at most. The low bits of an address choose one.
 pub const RETURNS: usize = 1 << 16;
+/// At most.
+pub const MOST_RETURNS: usize = 1 << 19;
+/// How many returns may find another's target in their place until there are more places.
+const PATIENCE: u64 = 1 << 16;
 
 /// No code: the thread has ended.
 pub const NO_GENERATION: u32 = u32::MAX;
@@ -80,6 +86,10 @@ pub struct Thread {
     pub target: u64,
     /// The table of all return targets of the process: see [`crate::returns`].
     pub all_returns: u64,
+    /// Which bits of an address choose a place in [`Self::returns`].
+    pub returns_mask: u64,
+    /// How many more times code may look into the table of all.
+    pub patience: u64,
     /// Flags and a register, while code looks into it.
     pub flags: u64,
     /// The same.
@@ -127,10 +137,29 @@ pub struct Thread {
     /// Which system calls the engine looks at: not zero.
     pub kernel_calls: [u8; KERNEL_CALLS],
     /// Where returns go, by the low bits of the address.
-    pub returns: [u64; RETURNS],
+    pub returns: [u64; MOST_RETURNS],
 }
 
 impl Thread {
+    /// Forgets where returns go.
+    pub fn forget_returns(&mut self) {
+        self.returns_mask = self.returns_mask.max(RETURNS as u64 - 1);
+        self.patience = self.patience.max(PATIENCE);
+        self.returns[..=self.returns_mask as usize].fill(entry::unknown_return as *const () as u64);
+    }
+
+    /// Remembers where a return to an address goes.
+    pub fn remember_return(&mut self, to: u64, landing: u64) {
+        if self.patience == 0 {
+            self.patience = u64::MAX;
+            if processor::can_extract() {
+                self.returns_mask = MOST_RETURNS as u64 - 1;
+                self.returns[RETURNS..].fill(entry::unknown_return as *const () as u64);
+            }
+        }
+        self.returns[(to & self.returns_mask) as usize] = landing;
+    }
+
     /// Whether a signal has been put aside, by a handler that may have run just now.
     pub fn is_masked(&self) -> bool {
         // SAFETY: a field of this thread.
@@ -157,6 +186,7 @@ pub mod offset {
     pub const GS_SELECTOR: u32 = offset_of!(Thread, gs_selector) as u32;
     pub const KERNEL_CALLS: u32 = offset_of!(Thread, kernel_calls) as u32;
     pub const RETURNS: u32 = offset_of!(Thread, returns) as u32;
+    pub const RETURNS_MASK: u32 = offset_of!(Thread, returns_mask) as u32;
 
     /// Where counters begin.
     pub const COUNTERS: u32 = (size_of::<Thread>() as u32).next_multiple_of(4096);

@@ -3,7 +3,8 @@
 //! The processor foresees where a return leads if it has seen a `call` before. So there is one, though the address
 //! it puts on the stack is that in the cache, which nobody is meant to see: the first thing that happens where it
 //! leads is that [`DROP`] takes it away. The return puts the address in the cache on the stack again. It finds it in
-//! a table, by the low 16 bits of the program's return address; behind the call, a landing compares the rest.
+//! a table, by the low 16 bits of the program's return address, or some more; behind the call, a landing compares all above the
+//! lowest 16.
 
 use super::emit::{self, Buffer};
 use super::{Exit, IN_RCX, RETURNING, STEP, Spilled, Step, Writer, free, leave};
@@ -101,7 +102,12 @@ impl Writer<'_, '_> {
     /// Returns to where `rcx` says, which is spilled.
     pub(super) fn return_to_rcx(&mut self, step: &Step) {
         self.unit.hot.store(offset::TARGET, Gpr::RCX);
-        self.unit.hot.raw(&[0x0f, 0xb7, 0xc9]); // movzx ecx, cx
+        if processor::can_extract() {
+            self.unit.hot.raw(&[0x65, 0xc4, 0xe2, 0xf2, 0xf5, 0x0c, 0x25]); // pext rcx, rcx, gs:[…]
+            self.unit.hot.raw(&offset::RETURNS_MASK.to_le_bytes());
+        } else {
+            self.unit.hot.raw(&[0x0f, 0xb7, 0xc9]); // movzx ecx, cx
+        }
         self.mark(RETURNING, Spilled::default());
         self.unit.hot.push_from_table(offset::RETURNS);
         self.mark(STEP, Spilled::default());

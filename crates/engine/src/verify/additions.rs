@@ -58,6 +58,14 @@ impl Walk<'_, '_> {
                 };
                 state.set(Gpr::RCX, value);
             }
+            (Verb::Pext, [_, Some(Operand::Register(r)), which])
+                if whole(insn) == Some(Gpr::RCX) && matches!(state.next, Next::Return { .. }) =>
+            {
+                let is_target = r.number == Gpr::RCX.number() as u8 && state.value(Gpr::RCX).is_target();
+                let which = gs(which).as_ref().and_then(plain);
+                demand(is_target && which == Some(offset::RETURNS_MASK), "no place for a return target")?;
+                state.set(Gpr::RCX, Value::Low);
+            }
             (Verb::Inc, [to, ..]) if let Some((counter, 8)) = gs(to).as_ref().and_then(counter) => {
                 state.counted.push(counter);
                 state.flags |= ALL_BUT_CARRY;

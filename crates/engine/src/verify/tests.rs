@@ -222,7 +222,13 @@ fn another_return() {
     let code = made(&[0xc2, 8, 0]);
     code.refuses(&[0x48, 0x8d, 0xa4, 0x24, 8], &[0x48, 0x8d, 0xa4, 0x24, 16]);
     code.refuses(&gs(&[0x48, 0x89, 0x0c, 0x25], offset::TARGET), &[]);
-    code.refuses(&[0x0f, 0xb7, 0xc9], &[]);
+    if crate::processor::can_extract() {
+        let extract = |which: u32| gs(&[0xc4, 0xe2, 0xf2, 0xf5, 0x0c, 0x25], which);
+        code.refuses(&extract(offset::RETURNS_MASK), &extract(offset::RETURNS_MASK + 8));
+        code.refuses(&extract(offset::RETURNS_MASK), &[]);
+    } else {
+        code.refuses(&[0x0f, 0xb7, 0xc9], &[]);
+    }
 }
 
 #[test]
