@@ -7,16 +7,16 @@
 use crate::flow::{Source, is_call};
 use crate::guard::Guard;
 use crate::log::Log;
-use crate::maps::{Mapping, Maps};
+use crate::making::{Made, threshold};
+use crate::maps::Maps;
 use crate::region::{Region, Regions};
 use crate::returns::Returns;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
 use crate::translate::free::Free;
-use crate::translate::{self, Call, DROP, Entrance, Exit, LONGEST, Leg, Mark, Piece, Request, Unit, landing};
-use crate::verify;
+use crate::translate::{self, Call, DROP, Entrance, Exit, LONGEST, Leg, Mark, Piece, Request, landing};
 use crate::whereabouts::Whereabouts;
-use crate::written::{self, WayOut, Written};
+use crate::written::{WayOut, Written};
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -35,6 +35,8 @@ pub struct Entry {
     call_entrance: u64,
     /// Where returns arrive on the way to it.
     landing: Option<Landing>,
+    /// Whether another lies right behind it: see [`translate::Unit::open_end`].
+    is_open: bool,
     /// The program's code in it: the first of [`Cache::pieces`], and how many.
     pub(crate) pieces: (u32, u32),
     /// Its parts in the cache, each with its length.
@@ -53,15 +55,6 @@ pub struct Entry {
     pub(crate) older: Option<u32>,
     is_valid: bool,
     /// Its number in the log.
-    record: u32,
-}
-
-/// What a unit was translated with, and its number in the log.
-struct Made {
-    entrance: Entrance,
-    legs: Vec<Leg>,
-    first_exit: u32,
-    counter: Option<u32>,
     record: u32,
 }
 
@@ -101,18 +94,18 @@ pub struct Cache {
     pub(crate) by_pc: HashMap<u64, u32>,
     pub(crate) exits: Vec<Exit>,
     pub(crate) pieces: Vec<Piece>,
-    whereabouts: Whereabouts,
+    pub(crate) whereabouts: Whereabouts,
     /// Exits by where they lead.
     pub(crate) ways: HashMap<u64, Vec<u32>>,
     /// By the address they come back to.
-    calls: BTreeMap<u64, Call>,
+    pub(crate) calls: BTreeMap<u64, Call>,
     /// What place is what place in the program, for units whose code can change.
-    marks: HashMap<u32, Vec<Mark>>,
+    pub(crate) marks: HashMap<u32, Vec<Mark>>,
     pub(crate) sites: Sites,
     /// Where returns go.
     pub returns: Returns,
     pub(crate) regions: Regions,
-    effects: EffectsReader,
+    pub(crate) effects: EffectsReader,
     /// What has been written down, if anything is to be.
     pub(crate) written: Option<Written>,
     /// How many caches there have been before.
@@ -129,13 +122,6 @@ pub struct Cache {
     pub guard: Guard,
     /// See [`Self::wait_at`].
     waiting: u64,
-}
-
-/// How often a unit is entered before it is looked at more closely; 0 for never. To find out costs more than to count, so
-/// that only those do in which a usual way may begin.
-fn threshold(entrance: Entrance, legs: &[Leg]) -> u32 {
-    const OFTEN: u32 = 5000;
-    if entrance == Entrance::Head && legs.is_empty() { OFTEN } else { 0 }
 }
 
 impl Cache {
@@ -319,76 +305,16 @@ impl Cache {
         after.checked_sub(1).map(|unit| unit as u32)
     }
 
-    fn translate(
-        &mut self,
-        pc: u64,
-        entrance: Entrance,
-        legs: Vec<Leg>,
-        maps: &mut Maps,
-        log: &mut Log,
-    ) -> Option<u32> {
-        let mapping = maps.find_now(pc, log, &self.guard)?;
-        let (region, is_new) = self.regions.near(pc);
-        if is_new {
-            maps.hide(region.start(), region.end());
-        }
-        let first_exit = self.exits.len() as u32;
-        let known = &self.calls;
-        let mut request = Request {
-            source: maps,
-            pc,
-            legs: &legs,
-            threshold: threshold(entrance, &legs),
-            hot: region.hot,
-            cold: region.cold,
-            first_exit,
-            counter: self.written.as_ref().and_then(|written| written.guess(pc)),
-            entrance,
-            calls: &|back, pc| known.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
-            marks: mapping.can_change(),
-        };
-        let can_change = |p: &Piece| maps.find(p.start).is_some_and(Mapping::can_change);
-        let (mut unit, record) = loop {
-            let unit = translate::translate(&request, &mut self.effects);
-            if unit.pieces.iter().any(can_change)
-                && (self.guard.watch(&unit.pieces, maps) || !core::mem::replace(&mut request.marks, true))
-            {
-                // It may have changed just before.
-                continue;
-            }
-            let Some(written) = &mut self.written else { break (unit, 0) };
-            let shape = written::shape(&unit, maps);
-            let counter = written.counter(pc, shape);
-            if counter == request.counter {
-                let record = written.unit(pc, shape, counter, &unit, maps, log);
-                break (unit, record);
-            }
-            request.counter = counter;
-        };
-        let counter = request.counter;
-        region.hot = put(&unit.hot).next_multiple_of(16);
-        region.cold = put(&unit.cold).next_multiple_of(8);
-        let statistics = log.statistics();
-        statistics.units += 1;
-        statistics.code += u64::from(unit.hot.size() + unit.cold.size());
-        verify::check(&request, &unit, &mut self.effects, statistics);
-        let marks = core::mem::take(&mut unit.marks);
-        let made = Made { entrance, legs, first_exit, counter, record };
-        let number = self.add(pc, unit, made, maps, log);
-        if !marks.is_empty() {
-            self.marks.insert(number, marks);
-        }
-        Some(number)
-    }
-
-    fn add(&mut self, pc: u64, unit: Unit, made: Made, maps: &mut Maps, log: &mut Log) -> u32 {
-        let Made { entrance, legs, first_exit, counter, record } = made;
+    /// Takes in a unit that is in its place; returns may arrive right before it.
+    pub(crate) fn add(&mut self, made: Made, landing: Option<Landing>, maps: &mut Maps, log: &mut Log) {
+        let Made { pc, entrance, legs, first_exit, counter, record, mut unit } = made;
         let number = self.units.len() as u32;
         self.units.push(Entry {
             pc,
             body: unit.body,
             call_entrance: if entrance == Entrance::Call { unit.entrance } else { 0 },
-            landing: None,
+            landing,
+            is_open: unit.next().is_some(),
             pieces: (self.pieces.len() as u32, unit.pieces.len() as u32),
             hot: (unit.hot.at, unit.hot.size()),
             cold: (unit.cold.at, unit.cold.size()),
@@ -402,6 +328,13 @@ impl Cache {
             is_valid: true,
             record,
         });
+        let marks = core::mem::take(&mut unit.marks);
+        if !marks.is_empty() {
+            self.marks.insert(number, marks);
+        }
+        if let (Some(written), Some(_)) = (&mut self.written, landing) {
+            written.way(Source::Outside, Some(record), log);
+        }
         self.whereabouts.insert(number, [unit.hot.at, unit.cold.at], &unit.pieces);
         self.pieces.extend(unit.pieces);
         self.by_pc.insert(pc, number);
@@ -423,7 +356,6 @@ impl Cache {
         for exit in self.ways.get(&pc).cloned().unwrap_or_default() {
             self.link(exit, number, maps, log);
         }
-        number
     }
 
     /// An exit that counts is linked when it is first taken, as many never are; others as soon as that can be done.
@@ -522,6 +454,7 @@ impl Cache {
             self.returns.remove(unit.pc);
             if let Some(landing) = unit.landing {
                 translate::close_landing(landing.at);
+                self.calls.remove(&unit.pc);
             }
             let ways = self.ways.get_mut(&unit.pc);
             for &mut exit in ways.into_iter().flatten() {
@@ -607,7 +540,10 @@ impl Cache {
             calls: &|_, _| unit.shared_call,
             marks: true,
         };
-        let again = translate::translate(&request, &mut self.effects);
+        let mut again = translate::translate(&request, &mut self.effects);
+        if unit.is_open {
+            again.open_end();
+        }
         let is_same = (again.hot.size(), again.cold.size()) == (unit.hot.1, unit.cold.1);
         is_same.then_some(Cow::Owned(again.marks))
     }
@@ -703,7 +639,7 @@ pub struct Landing {
 }
 
 /// Copies code to its place and says where it ends.
-fn put(code: &Buffer) -> u64 {
+pub(crate) fn put(code: &Buffer) -> u64 {
     // SAFETY: the place was reserved by a region and is not used yet.
     unsafe { core::ptr::copy_nonoverlapping(code.bytes.as_ptr(), code.at as *mut u8, code.bytes.len()) };
     code.here()

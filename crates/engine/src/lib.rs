@@ -34,6 +34,7 @@ pub mod kernel_writes;
 pub mod limits;
 pub mod lock;
 pub mod log;
+pub mod making;
 pub mod maps;
 pub mod masks;
 pub mod message;

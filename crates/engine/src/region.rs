@@ -123,6 +123,13 @@ impl Regions {
         (&mut self.all[index], is_new)
     }
 
+    /// The one in which the next code lies at an address.
+    pub fn at(&mut self, next: u64) -> Option<&mut Region> {
+        let region = self.all.iter_mut().find(|region| region.hot == next)?;
+        region.prepare();
+        Some(region)
+    }
+
     /// How many bytes of code there are.
     pub fn used(&self) -> u64 {
         self.all.iter().map(|r| r.hot - r.start + r.cold - (r.start + hot_part(r.len))).sum()

@@ -64,6 +64,11 @@ impl Written {
         (self.counters + FOR_A_UNIT < most_counters()).then_some(self.counters)
     }
 
+    /// Whether there has been a unit at an address.
+    pub fn has(&self, pc: u64) -> bool {
+        self.latest.contains_key(&pc)
+    }
+
     /// The first counter it will have if it is what was there before.
     pub fn guess(&self, pc: u64) -> Option<u32> {
         match self.latest.get(&pc) {

@@ -243,6 +243,26 @@ pub struct Unit {
     pub marks: Vec<Mark>,
 }
 
+impl Unit {
+    /// Leaves out the jump at its end, behind where its call comes back to: what comes next will lie there.
+    pub fn open_end(&mut self) {
+        if let Some(call) = &mut self.call {
+            self.hot.bytes.truncate((call.body - self.hot.at) as usize);
+            call.way.field = 0;
+        }
+    }
+
+    /// How many numbers of exits it has.
+    pub fn numbers(&self) -> u32 {
+        u32::from(self.trigger.is_some()) + self.exits.len() as u32 + u32::from(self.call.is_some())
+    }
+
+    /// Where what comes next lies, if that is right behind, and where it is in the program.
+    pub fn next(&self) -> Option<(u64, u64)> {
+        self.call.filter(|call| call.way.field == 0).map(|call| (call.body, call.back))
+    }
+}
+
 /// Instructions in one unit at most.
 const MOST_INSNS: usize = 96;
 /// Branches in one unit at most.

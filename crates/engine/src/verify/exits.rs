@@ -127,7 +127,7 @@ impl Walk<'_, '_> {
     }
 
     /// Looks whether the program at some place overwrites registers and flags before it reads them.
-    fn not_needed(&mut self, mut changed: RegSet, mut pc: u64) -> Result<(), Why> {
+    pub(super) fn not_needed(&mut self, mut changed: RegSet, mut pc: u64) -> Result<(), Why> {
         for _ in 0..FAR {
             if changed.is_empty() {
                 return Ok(());

@@ -110,6 +110,8 @@ pub struct Subject<'a> {
     counter: Option<u32>,
     threshold: u32,
     calls: &'a dyn Fn(u64, u64) -> Option<u64>,
+    /// Where the next unit lies, if that is right behind this one, and where it is in the program.
+    next: Option<(u64, u64)>,
 }
 
 impl<'a> Subject<'a> {
@@ -128,6 +130,7 @@ impl<'a> Subject<'a> {
             counter: request.counter,
             threshold: request.threshold,
             calls: request.calls,
+            next: unit.next(),
         }
     }
 
@@ -232,6 +235,13 @@ impl Walk<'_, '_> {
 
     fn step(&mut self, state: &mut State) -> Step {
         self.left = self.left.checked_sub(1).ok_or(Why::Is("it has no end"))?;
+        if let (Some((at, to)), Next::At(pc)) = (self.subject.next, &state.next)
+            && state.at == at
+        {
+            demand(*pc == to, "what comes next is not what follows")?;
+            state.counts_are_right()?;
+            return self.not_needed(state.changed(), to).map(|()| false);
+        }
         let bytes = self.subject.bytes(state.at);
         let insn = Insn::decode(bytes, LinkAddr(state.at)).ok_or(Why::Is("no instruction"))?;
         let own = match state.next {

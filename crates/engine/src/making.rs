@@ -1,0 +1,139 @@
+//! New units: translated, written down and put in their places.
+
+use crate::cache::{Cache, Landing, put};
+use crate::log::Log;
+use crate::maps::{Mapping, Maps};
+use crate::translate::{self, Entrance, LONGEST, Leg, Piece, Request, Unit};
+use crate::{verify, written};
+use alloc::vec::Vec;
+
+/// A unit in its place, what it was translated with, and its number in the log.
+pub(crate) struct Made {
+    pub pc: u64,
+    pub entrance: Entrance,
+    pub legs: Vec<Leg>,
+    pub first_exit: u32,
+    pub counter: Option<u32>,
+    pub record: u32,
+    pub unit: Unit,
+}
+
+/// Units one behind the other at most.
+const MOST: usize = 8;
+
+/// How often a unit is entered before it is looked at more closely; 0 for never. To find out costs more than to count, so
+/// that only those do in which a usual way may begin.
+pub(crate) fn threshold(entrance: Entrance, legs: &[Leg]) -> u32 {
+    const OFTEN: u32 = 5000;
+    if entrance == Entrance::Head && legs.is_empty() { OFTEN } else { 0 }
+}
+
+/// Whether there is code at an address that stays what it is.
+fn lasts(pc: u64, maps: &Maps) -> bool {
+    maps.find(pc).is_some_and(|m| !m.can_change() && m.end >= pc + LONGEST as u64)
+}
+
+impl Cache {
+    /// Translates the code at a place, and right behind it what follows the call it ends with, and so on: most calls
+    /// come back.
+    pub(crate) fn translate(
+        &mut self,
+        pc: u64,
+        entrance: Entrance,
+        legs: Vec<Leg>,
+        maps: &mut Maps,
+        log: &mut Log,
+    ) -> Option<u32> {
+        let number = self.units.len() as u32;
+        let mut all = Vec::with_capacity(MOST);
+        all.push(self.make(pc, entrance, legs, &[], maps, log)?);
+        while let Some((_, back)) = all[all.len() - 1].unit.next() {
+            let next = self.make(back, Entrance::Jump, Vec::new(), &all, maps, log);
+            all.push(next.expect("it was looked whether there is code"));
+        }
+        // Others may come to each of them as soon as it is known: all are in their places by now.
+        let mut landing = None;
+        for made in all {
+            let next = made.unit.call.filter(|_| made.unit.next().is_some());
+            self.add(made, landing, maps, log);
+            landing = next.map(|call| Landing { at: call.landing, body: call.body });
+        }
+        Some(number)
+    }
+
+    /// Puts a unit in its place: behind others, if the last is open.
+    fn make(
+        &mut self,
+        pc: u64,
+        entrance: Entrance,
+        legs: Vec<Leg>,
+        before: &[Made],
+        maps: &mut Maps,
+        log: &mut Log,
+    ) -> Option<Made> {
+        let mapping = maps.find_now(pc, log, &self.guard)?;
+        let open = before.last().and_then(|made| made.unit.next());
+        let (region, is_new) = match open {
+            Some((at, _)) => (self.regions.at(at)?, false),
+            None => self.regions.near(pc),
+        };
+        if is_new {
+            maps.hide(region.start(), region.end());
+        }
+        let first_exit =
+            before.last().map_or(self.exits.len() as u32, |made| made.first_exit + made.unit.numbers());
+        let known = &self.calls;
+        let mut request = Request {
+            source: maps,
+            pc,
+            legs: &legs,
+            threshold: threshold(entrance, &legs),
+            hot: region.hot,
+            cold: region.cold,
+            first_exit,
+            counter: self.written.as_ref().and_then(|written| written.guess(pc)),
+            entrance,
+            calls: &|back, pc| known.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
+            marks: mapping.can_change(),
+        };
+        let can_change = |p: &Piece| maps.find(p.start).is_some_and(Mapping::can_change);
+        let (mut unit, record) = loop {
+            let unit = translate::translate(&request, &mut self.effects);
+            if unit.pieces.iter().any(can_change)
+                && (self.guard.watch(&unit.pieces, maps) || !core::mem::replace(&mut request.marks, true))
+            {
+                // It may have changed just before.
+                continue;
+            }
+            let Some(written) = &mut self.written else { break (unit, 0) };
+            let shape = written::shape(&unit, maps);
+            let counter = written.counter(pc, shape);
+            if counter == request.counter {
+                let record = written.unit(pc, shape, counter, &unit, maps, log);
+                break (unit, record);
+            }
+            request.counter = counter;
+        };
+        let counter = request.counter;
+        let may_open = before.len() + 1 < MOST;
+        let is_new = |pc: u64| {
+            !self.by_pc.contains_key(&pc)
+                && before.iter().all(|made| made.pc != pc)
+                // Whether one that has been there before can be come to without counting that is not sure.
+                && self.written.as_ref().is_none_or(|written| !written.has(pc))
+        };
+        if may_open && unit.call.is_some_and(|call| lasts(call.back, maps) && is_new(call.back)) {
+            unit.open_end();
+        }
+        region.hot = put(&unit.hot);
+        if unit.next().is_none() {
+            region.hot = region.hot.next_multiple_of(16);
+        }
+        region.cold = put(&unit.cold).next_multiple_of(8);
+        let statistics = log.statistics();
+        statistics.units += 1;
+        statistics.code += u64::from(unit.hot.size() + unit.cold.size());
+        verify::check(&request, &unit, &mut self.effects, statistics);
+        Some(Made { pc, entrance, legs, first_exit, counter, record, unit })
+    }
+}
