@@ -189,7 +189,9 @@ impl Cache {
             self.returns.put(pc, body, landing);
             return Some(Landing { at: landing, body });
         }
-        let unit = self.find_or_translate(pc, Entrance::Jump, maps, log)? as usize;
+        // Whether returns can come there without being counted is not known in advance.
+        let entrance = if self.written.is_some() { Entrance::Jump } else { Entrance::Return };
+        let unit = self.find_or_translate(pc, entrance, maps, log)? as usize;
         let landing = self.units[unit].landing;
         let landing = landing.unwrap_or_else(|| self.add_landing(pc, maps, log));
         self.units[unit].landing = Some(landing);
@@ -308,6 +310,8 @@ impl Cache {
     /// Takes in a unit that is in its place; returns may arrive right before it.
     pub(crate) fn add(&mut self, made: Made, landing: Option<Landing>, maps: &mut Maps, log: &mut Log) {
         let Made { pc, entrance, legs, first_exit, counter, record, mut unit } = made;
+        let own = Landing { at: unit.entrance, body: unit.body };
+        let landing = landing.or((entrance == Entrance::Return).then_some(own));
         let number = self.units.len() as u32;
         self.units.push(Entry {
             pc,
@@ -537,6 +541,7 @@ impl Cache {
             first_exit: unit.first_exit,
             counter: (unit.counter != abi::NO_COUNTER).then_some(unit.counter),
             entrance: unit.entrance,
+            tells_targets: self.written.is_some(),
             calls: &|_, _| unit.shared_call,
             marks: true,
         };

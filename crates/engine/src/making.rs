@@ -93,6 +93,7 @@ impl Cache {
             first_exit,
             counter: self.written.as_ref().and_then(|written| written.guess(pc)),
             entrance,
+            tells_targets: self.written.is_some(),
             calls: &|back, pc| known.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
             marks: mapping.can_change(),
         };

@@ -101,6 +101,17 @@ impl Writer<'_, '_> {
 
     /// Returns to where `rcx` says, which is spilled.
     pub(super) fn return_to_rcx(&mut self, step: &Step) {
+        self.choose_landing();
+        self.mark(RETURNING, Spilled::default());
+        self.unit.hot.push_from_table(offset::RETURNS);
+        self.mark(STEP, Spilled::default());
+        self.unit.hot.raw(&[0xc3]);
+        self.exit(abi::RETURN, step.piece, step.pc(), 0, 0, 0);
+    }
+
+    /// Makes `rcx` the place in the table of the address it is, which the landing will compare.
+    pub(super) fn choose_landing(&mut self) {
+        self.mark(STEP, Spilled::default());
         self.unit.hot.store(offset::TARGET, Gpr::RCX);
         if processor::can_extract() {
             self.unit.hot.raw(&[0x65, 0xc4, 0xe2, 0xf2, 0xf5, 0x0c, 0x25]); // pext rcx, rcx, gs:[…]
@@ -108,11 +119,6 @@ impl Writer<'_, '_> {
         } else {
             self.unit.hot.raw(&[0x0f, 0xb7, 0xc9]); // movzx ecx, cx
         }
-        self.mark(RETURNING, Spilled::default());
-        self.unit.hot.push_from_table(offset::RETURNS);
-        self.mark(STEP, Spilled::default());
-        self.unit.hot.raw(&[0xc3]);
-        self.exit(abi::RETURN, step.piece, step.pc(), 0, 0, 0);
     }
 
     /// Puts the address a call comes back to on the program's stack.

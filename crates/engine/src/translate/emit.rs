@@ -138,6 +138,12 @@ impl Buffer {
         self.u32(offset);
     }
 
+    /// `jmp gs:[rcx*8 + offset]`
+    pub fn jump_from_table(&mut self, offset: u32) {
+        self.raw(&[0x65, 0xff, 0x24, 0xcd]);
+        self.u32(offset);
+    }
+
     /// Adds one to a word of the thread's memory. Changes all arithmetic flags but carry.
     pub fn increment(&mut self, offset: u32) {
         self.raw(&[0x65, 0x48, 0xff, 0x04, 0x25]);

@@ -25,7 +25,14 @@ impl Writer<'_, '_> {
         if is_call {
             return self.call(step, abi::INDIRECT_CALL, 0);
         }
-        self.jump_to_rcx(step);
+        // Libraries call each other through words of memory that hardly change: those are learnt.
+        let is_learnt = matches!(step.insn.tie(step.bytes()), Tie::Operand { .. });
+        if self.request.tells_targets || is_learnt || step.rare.is_some() {
+            return self.jump_to_rcx(step);
+        }
+        self.choose_landing();
+        self.unit.hot.jump_from_table(offset::RETURNS);
+        self.exit(abi::INDIRECT_JUMP, step.piece, pc, 0, 0, 0);
     }
 
     /// Loads what an indirect jump or call would load, into `rcx`, which is spilled.

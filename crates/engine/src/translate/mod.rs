@@ -69,6 +69,8 @@ pub struct Request<'a> {
     pub counter: Option<u32>,
     /// How it will be entered besides by jumps.
     pub entrance: Entrance,
+    /// Whether it has to be known where each computed jump leads.
+    pub tells_targets: bool,
     /// Where the call that comes back to an address is already, for that at another.
     pub calls: &'a dyn Fn(u64, u64) -> Option<u64>,
     /// Whether somebody wants to know what place in the cache is what place in the program.
@@ -91,6 +93,8 @@ pub enum Entrance {
     Head,
     /// By calls.
     Call,
+    /// By returns.
+    Return,
 }
 
 /// How a unit is left.
@@ -225,7 +229,7 @@ pub struct Unit {
     pub cold: Buffer,
     /// Where it is entered.
     pub body: u64,
-    /// Where calls enter it, if that was asked for.
+    /// Where calls or returns enter it, if that was asked for.
     pub entrance: u64,
     /// The call at its end, if it is the first unit with it.
     pub call: Option<Call>,
@@ -396,6 +400,7 @@ impl Writer<'_, '_> {
         self.unit.entrance = self.unit.hot.here();
         match self.request.entrance {
             Entrance::Jump | Entrance::Head => {}
+            Entrance::Return => self.landing(self.request.pc),
             Entrance::Call => {
                 self.mark(STEP, Spilled::default());
                 self.unit.hot.raw(&DROP);

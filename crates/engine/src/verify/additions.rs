@@ -59,7 +59,8 @@ impl Walk<'_, '_> {
                 state.set(Gpr::RCX, value);
             }
             (Verb::Pext, [_, Some(Operand::Register(r)), which])
-                if whole(insn) == Some(Gpr::RCX) && matches!(state.next, Next::Return { .. }) =>
+                if whole(insn) == Some(Gpr::RCX)
+                    && matches!(state.next, Next::Return { .. } | Next::Computed(_)) =>
             {
                 let is_target = r.number == Gpr::RCX.number() as u8 && state.value(Gpr::RCX).is_target();
                 let which = gs(which).as_ref().and_then(plain);
@@ -95,6 +96,17 @@ impl Walk<'_, '_> {
             }
             (Verb::Ud2, _) if let Next::At(pc) = state.next => {
                 demand(self.subject.source.insn(pc).is_none(), "the program has an instruction there")?;
+                return Ok(false);
+            }
+            (Verb::Jmp, [to, ..])
+                if let (Some(memory), Next::Computed(site)) = (gs(to), state.next.clone())
+                    && memory.index.is_some() =>
+            {
+                demand(is_table(&memory) && *state.value(Gpr::RCX) == Value::Low, "no table of targets")?;
+                self.next_exit(state, &site, &[abi::INDIRECT_JUMP])?;
+                state.is_spilled()?;
+                demand(state.target_is_stored(), "the target of a jump is not in the thread's memory")?;
+                state.counts_are_right()?;
                 return Ok(false);
             }
             (Verb::Jmp, [to, ..]) if let Some(memory @ MemoryOperand { width: 8, .. }) = gs(to) => {
@@ -183,11 +195,7 @@ impl Walk<'_, '_> {
         gs: Option<MemoryOperand>,
     ) -> Result<(), Why> {
         if let (Some(memory), Next::Return { site, left: 0 }) = (gs, state.next.clone()) {
-            let is_table = memory.base.is_none()
-                && memory.index.is_some_and(|r| r.number == Gpr::RCX.number() as u8 && r.width == 8)
-                && memory.scale == 8
-                && memory.displacement == i64::from(offset::RETURNS);
-            demand(is_table && *state.value(Gpr::RCX) == Value::Low, "no table of return targets")?;
+            demand(is_table(&memory) && *state.value(Gpr::RCX) == Value::Low, "no table of return targets")?;
             state.next = Next::Landing { site };
             return Ok(());
         }
@@ -315,6 +323,15 @@ pub(super) fn plain(memory: &MemoryOperand) -> Option<u32> {
     u32::try_from(memory.displacement).ok().filter(|_| is_plain)
 }
 
+/// Whether it is the place that `rcx` names, among those for return targets.
+fn is_table(memory: &MemoryOperand) -> bool {
+    memory.base.is_none()
+        && memory.width == 8
+        && memory.index.is_some_and(|r| r.number == Gpr::RCX.number() as u8 && r.width == 8)
+        && memory.scale == 8
+        && memory.displacement == i64::from(offset::RETURNS)
+}
+
 /// The counter that it is, and how many bytes of it.
 fn counter(memory: &MemoryOperand) -> Option<(u32, u8)> {
     let at = plain(memory)?.checked_sub(offset::COUNTERS)?;
@@ -335,7 +352,11 @@ fn narrow(state: &State, from: Option<Operand>, gs: Option<MemoryOperand>) -> Re
             Ok(Value::IsLookedAt)
         }
         (Some(Operand::Register(r)), None) if r.width == 2 => match state.next {
-            Next::Return { .. } if is_rcx(r.number) && state.value(Gpr::RCX).is_target() => Ok(Value::Low),
+            Next::Return { .. } | Next::Computed(_)
+                if is_rcx(r.number) && state.value(Gpr::RCX).is_target() =>
+            {
+                Ok(Value::Low)
+            }
             _ if r.number == 0 && *state.value(Gpr::RAX) == Value::Own(Gpr::RAX) => Ok(Value::KernelCall),
             _ => wrong(UNKNOWN),
         },

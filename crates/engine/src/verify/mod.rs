@@ -171,6 +171,7 @@ pub fn verify(subject: &Subject<'_>, effects: &mut EffectsReader) -> Result<(), 
     match subject.entrance {
         (Entrance::Jump | Entrance::Head, _) => {}
         (Entrance::Call, at) => ways.push(start.called(at)),
+        (Entrance::Return, at) => ways.push(start.returned(at)),
     }
     let found = alloc::vec![false; subject.exits.len()];
     let mut walk = Walk { subject, effects, ways, seen: Vec::new(), found, left: MOST };

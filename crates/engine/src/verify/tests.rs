@@ -47,6 +47,7 @@ impl Made<'_> {
             first_exit: 3,
             counter: self.counter,
             entrance: self.entrance,
+            tells_targets: self.counter.is_some(),
             calls: &|_, _| None,
             marks: false,
         };
