@@ -35,6 +35,7 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     let relive = options.relive.canonicalize().context("no relive: --relive names it")?;
     let scratch = tempfile::tempdir()?;
     let mut subjects = subjects::all(&corpus, scratch.path(), &options.only)?;
+    subjects::lengthen(&mut subjects);
     subjects.extend(subjects::installed(&corpus, scratch.path(), &options.only)?);
     ensure!(
         !subjects.is_empty(),

@@ -17,8 +17,8 @@ pub(crate) enum Group {
 }
 
 enum Work {
-    /// A workload script of the corpus.
-    Script(PathBuf),
+    /// A workload script of the corpus, and which of its workloads.
+    Script(PathBuf, &'static str),
     /// The program with these arguments.
     Arguments(Vec<OsString>),
 }
@@ -73,7 +73,7 @@ pub(crate) fn all(corpus: &Path, scratch: &Path, only: &[String]) -> Result<Vec<
                 configuration: build.configuration.clone(),
                 file_name: build.program.clone(),
                 corpus: corpus.to_owned(),
-                work: Work::Script(build.workload()),
+                work: Work::Script(build.workload(), "train"),
                 source: Source::Corpus(build),
                 steps: None,
             });
@@ -100,6 +100,16 @@ pub(crate) fn all(corpus: &Path, scratch: &Path, only: &[String]) -> Result<Vec<
         }
     }
     Ok(subjects)
+}
+
+/// Lets programs of the corpus that have more to do do it, so that what happens once does not count for much.
+pub(crate) fn lengthen(subjects: &mut [Subject]) {
+    const LONGER: [&str; 3] = ["bzip2", "lua", "sqlite"];
+    for subject in subjects.iter_mut().filter(|s| LONGER.contains(&s.name.as_str())) {
+        if let Work::Script(_, mode) = &mut subject.work {
+            *mode = "long";
+        }
+    }
 }
 
 /// Programs as they are installed, and one in C++, for what needs no rewriting.
@@ -229,11 +239,11 @@ impl Subject {
     /// `runner` is put before the program.
     pub(crate) fn command(&self, binary: &Path, runner: &str, scratch: &Path) -> Command {
         let mut command = match &self.work {
-            Work::Script(script) => {
+            Work::Script(script, mode) => {
                 let mut command = Command::new("bash");
                 command
                     .arg(script)
-                    .arg("train")
+                    .arg(mode)
                     .env("CORPUS_DIR", &self.corpus)
                     .env("BIN", binary)
                     .env("RUNNER", runner);
