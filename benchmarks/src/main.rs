@@ -27,6 +27,7 @@ mod profiles;
 mod relive;
 mod speed;
 mod stale_bolt;
+mod startup;
 mod table;
 mod torture;
 mod truth;
@@ -74,6 +75,8 @@ enum Command {
     Speed(speed::Options),
     /// Profiles carried by relive and by BOLT's stale matching, against fresh ones
     StaleBolt(stale_bolt::Options),
+    /// What short programs cost under the engine
+    Startup(startup::Options),
     /// Large programs at work under the engine: do they behave as without it?
     World(world::Options),
     /// Programs that make it hard for the engine, run many times: do they behave, and do they end
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Command::Precision(options) => precision::run(&options),
         Command::Speed(options) => speed::run(&options),
         Command::StaleBolt(options) => stale_bolt::run(&options),
+        Command::Startup(options) => startup::run(&options),
         Command::World(options) => world::run(&options),
         Command::Torture(options) => torture::run(&options),
     };

@@ -159,6 +159,9 @@ pub const ARENA_LEN: u64 = 1 << 43;
 /// things by itself, so that the program finds its memory where it would be without the engine.
 pub const ZONE: u64 = 0x2000_0000_0000;
 
+/// Where the engine itself is.
+pub const HOME: u64 = ZONE - (1 << 30);
+
 /// The start of a log.
 #[repr(C)]
 pub struct LogHead {
@@ -472,6 +475,10 @@ pub struct Boot {
 
 /// How far behind its entry the engine is entered for a [`Visit`].
 pub const VISIT_ENTRY: u64 = 16;
+
+/// The same for what is done once for all processes: a function that is given the beginning and the end of some memory, and says
+/// how far it has used that.
+pub const PREPARE_ENTRY: u64 = 32;
 
 /// The number of the system call that says that a visit is over. There is none of that number.
 pub const VISIT_OVER: u64 = 0x7265_6c76;

@@ -294,6 +294,13 @@ pub fn process_exists(pid: u32) -> bool {
     result != Err(ESRCH)
 }
 
+/// Tells a process that there is news of a child.
+pub fn tell_of_child(pid: u32) {
+    const SIGCHLD: usize = 17;
+    // SAFETY: no memory is concerned.
+    let _ = unsafe { call!(KILL, pid, SIGCHLD) };
+}
+
 /// Whether a thread is there, in this process or one that shares its memory.
 pub fn thread_exists(tid: u32) -> bool {
     // SAFETY: signal 0 is none.

@@ -186,7 +186,7 @@ impl Cache {
     pub fn enter_by_return(&mut self, pc: u64, maps: &mut Maps, log: &mut Log) -> Option<Landing> {
         log.statistics().returns += 1;
         if let Some(&Call { body, landing, .. }) = self.calls.get(&pc) {
-            self.returns.put(pc, body, landing);
+            self.returns.put(pc, landing);
             return Some(Landing { at: landing, body });
         }
         // Whether returns can come there without being counted is not known in advance.
@@ -195,7 +195,7 @@ impl Cache {
         let landing = self.units[unit].landing;
         let landing = landing.unwrap_or_else(|| self.add_landing(pc, maps, log));
         self.units[unit].landing = Some(landing);
-        self.returns.put(pc, landing.body, landing.at);
+        self.returns.put(pc, landing.at);
         Some(landing)
     }
 
@@ -353,7 +353,7 @@ impl Cache {
         }
         if let Some(call) = unit.call {
             self.add_exit(call.way, maps, log);
-            self.returns.put(call.back, call.body, call.landing);
+            self.returns.put(call.back, call.landing);
             self.calls.insert(call.back, call);
         }
         // Those that have been waiting for it, or led to what was there before.

@@ -1,6 +1,6 @@
 //! The ways between the cache and the engine, in assembly.
 
-use crate::returns::{SLOTS, Slot};
+use crate::returns::{FACTOR, SHIFT, Slot, Table};
 use crate::thread::{Context, Thread};
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -319,29 +319,27 @@ pub unsafe extern "C" fn unknown_return() {
         "lahf",
         "seto al",
         "mov gs:[{flags}], rax",
-        "mov rdx, rcx",
-        "shr rdx, 16",
-        "xor rdx, rcx",
-        "and edx, {mask}",
-        "shl rdx, 5",
-        "add rdx, gs:[{table}]",
-        "cmp [rdx + {key}], rcx",
+        "imul rdx, rcx, {factor}",
+        "shr rdx, {shift}",
+        "mov rax, gs:[{table}]",
+        "mov rax, [rax]",
+        "and rdx, [rax + {mask}]",
+        "add rdx, rax",
+        "cmp [rdx + {slots} + {key}], rcx",
         "jne 3f",
-        "mov rax, [rdx + {body}]",
-        "mov gs:[{resume}], rax",
-        "mov rax, [rdx + {landing}]",
-        "cmp [rdx + {key}], rcx",
+        "mov rax, [rdx + {slots} + {landing}]",
+        "cmp [rdx + {slots} + {key}], rcx",
         "jne 3f",
         "sub qword ptr gs:[{patience}], 1",
         "jz 3f",
         // The next time, the thread finds it at once.
         "and rcx, gs:[{which}]",
         "mov gs:[{returns} + rcx*8], rax",
+        "mov gs:[{resume}], rax",
         "mov rax, gs:[{flags}]",
         "add al, 127",
         "sahf",
         "mov rdx, gs:[{rdx}]",
-        "mov rcx, gs:[{rcx}]",
         "mov rax, gs:[{rax}]",
         "jmp gs:[{resume}]",
         "3:",
@@ -355,7 +353,6 @@ pub unsafe extern "C" fn unknown_return() {
         ".globl relive_looked_up",
         "relive_looked_up:",
         rax = const thread!(rax),
-        rcx = const thread!(rcx),
         rdx = const thread!(rdx),
         flags = const thread!(flags),
         exit = const thread!(exit),
@@ -365,13 +362,13 @@ pub unsafe extern "C" fn unknown_return() {
         table = const thread!(all_returns),
         patience = const thread!(patience),
         which = const thread!(returns_mask),
+        slots = const offset_of!(Table, slots),
         key = const offset_of!(Slot, key),
-        body = const offset_of!(Slot, body),
         landing = const offset_of!(Slot, landing),
-        mask = const SLOTS - 1,
+        mask = const offset_of!(Table, mask),
+        factor = const FACTOR,
+        shift = const SHIFT,
         none = const crate::dispatch::RETURN_EXIT,
         indirect = sym enter_indirect,
     )
 }
-
-const _: () = assert!(size_of::<Slot>() == 1 << 5);

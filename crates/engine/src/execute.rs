@@ -50,7 +50,8 @@ fn with_all_blocked(thread: &Thread, mask: u64) -> Result<usize, Errno> {
     };
     if let (Some(arena), Some(mailbox)) = (arena, mailbox) {
         mailbox.state.store(DID_NOT_EXECUTE, Ordering::Release);
-        ring(arena);
+        // Who follows waits for news of this process.
+        kernel::tell_of_child(arena.tool);
         while wait_while(&mailbox.state, DID_NOT_EXECUTE).is_err() && !is_closed(arena) {}
     }
     result

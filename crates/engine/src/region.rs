@@ -57,18 +57,17 @@ impl Region {
         self.start.abs_diff(pc) <= far && self.end().abs_diff(pc) <= far
     }
 
-    /// Asks for memory some time before it is needed, for many pages at once.
+    /// Asks for memory some time before it is needed, for many pages at once where there is much code.
     fn prepare(&mut self) {
-        const AHEAD: u64 = 128 << 10;
-        const MADVISE: usize = 28;
-        const POPULATE_WRITE: usize = 23;
-        for (next, ready) in [(self.hot, &mut self.ready.0), (self.cold, &mut self.ready.1)] {
-            if next + AHEAD / 4 > *ready {
-                // SAFETY: only brings memory of this region in. Where the kernel does not know how, it does so later.
-                let _ = unsafe {
-                    kernel::call6(MADVISE, [*ready as usize, AHEAD as usize, POPULATE_WRITE, 0, 0, 0])
-                };
-                *ready += AHEAD;
+        const LEAST: u64 = 16 << 10;
+        const MOST: u64 = 128 << 10;
+        let (hot, cold) = (self.start, self.start + hot_part(self.len));
+        for (start, next, ready) in [(hot, self.hot, &mut self.ready.0), (cold, self.cold, &mut self.ready.1)]
+        {
+            let ahead = (*ready - start).clamp(LEAST, MOST);
+            if next + ahead / 4 > *ready {
+                zone::populate(*ready, ahead);
+                *ready += ahead;
             }
         }
     }

@@ -155,7 +155,7 @@ impl Thread {
     pub fn pass(&mut self, cache: &Cache) {
         if self.generation != cache.generation {
             self.generation = cache.generation;
-            self.all_returns = cache.returns.at;
+            self.all_returns = cache.returns.at();
             self.forget_returns();
         }
     }

@@ -84,7 +84,7 @@ pub struct Thread {
     pub wrong_landing: u64,
     /// Where a return leads, or a computed jump that missed.
     pub target: u64,
-    /// The table of all return targets of the process: see [`crate::returns`].
+    /// Where the table of all return targets of the process is noted: see [`crate::returns`].
     pub all_returns: u64,
     /// Which bits of an address choose a place in [`Self::returns`].
     pub returns_mask: u64,

@@ -17,6 +17,7 @@ use alloc::boxed::Box;
 use core::arch::naked_asm;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
+use relive_abi::PAGE;
 use relive_abi::engine as abi;
 use relive_abi::kernel::{
     self, EINVAL, Errno, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, PROT_RW,
@@ -30,6 +31,9 @@ const SIGNAL_STACK_LEN: u64 = 64 << 10;
 pub fn allocate(process: &mut Process) -> Result<&'static mut Thread, Errno> {
     let at = crate::zone::map(SIGNAL_STACK_LEN + STACK_LEN + thread::len())?;
     let this = at + SIGNAL_STACK_LEN + STACK_LEN;
+    let returns = (this + u64::from(offset::RETURNS)) & !(PAGE - 1);
+    // All of it will be filled.
+    crate::zone::populate(returns, (RETURNS * size_of::<u64>()) as u64);
     // SAFETY: fresh memory of the right size, all zero, which is a valid thread.
     let thread = unsafe { &mut *(this as *mut Thread) };
     thread.this = this;

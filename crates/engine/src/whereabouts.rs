@@ -2,7 +2,6 @@
 //! code, when there may be hundreds of thousands.
 
 use crate::translate::Piece;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 use hashbrown::HashMap;
@@ -11,8 +10,9 @@ use relive_abi::PAGE;
 /// Units by their numbers.
 #[derive(Default)]
 pub struct Whereabouts {
-    /// Parts of units, by where they begin in the cache.
-    parts: BTreeMap<u64, u32>,
+    /// Where parts of units begin in the cache, each row in order. Code is put one behind the other, in a few places, so that
+    /// there are few rows.
+    rows: Vec<Vec<(u64, u32)>>,
     /// Units that have code in a page of the program.
     pages: HashMap<u64, Vec<u32>>,
 }
@@ -24,7 +24,13 @@ fn pages(start: u64, end: u64) -> Range<u64> {
 impl Whereabouts {
     /// Learns of a unit: where its parts begin, and what code is in it.
     pub fn insert(&mut self, unit: u32, parts: [u64; 2], pieces: &[Piece]) {
-        self.parts.extend(parts.map(|at| (at, unit)));
+        for at in parts {
+            let end = |row: &Vec<(u64, u32)>| row.last().map_or(0, |part| part.0);
+            match self.rows.iter_mut().filter(|row| end(row) <= at).max_by_key(|row| end(row)) {
+                Some(row) => row.push((at, unit)),
+                None => self.rows.push(alloc::vec![(at, unit)]),
+            }
+        }
         for page in pieces.iter().flat_map(|piece| pages(piece.start, piece.end)) {
             let units = self.pages.entry(page).or_default();
             if units.last() != Some(&unit) {
@@ -35,7 +41,11 @@ impl Whereabouts {
 
     /// The last unit with a part that begins at or before a place in the cache.
     pub fn at(&self, at: u64) -> Option<u32> {
-        self.parts.range(..=at).next_back().map(|(_, &unit)| unit)
+        let last = |row: &Vec<(u64, u32)>| {
+            let after = row.partition_point(|part| part.0 <= at);
+            row[..after].last().copied()
+        };
+        self.rows.iter().filter_map(last).max_by_key(|part| part.0).map(|part| part.1)
     }
 
     /// Takes out all units with code in the pages of a range, each once or more often.
@@ -53,5 +63,28 @@ impl Whereabouts {
             found.extend(pages(start, end).filter_map(|page| self.pages.remove(&page)).flatten());
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unit_at_a_place() {
+        let mut whereabouts = Whereabouts::default();
+        assert_eq!(whereabouts.at(0x1000), None);
+        // Two regions, each with a part for what is rare.
+        let places = (0..100).map(|n| [0x1000 + n * 16, 0x9000 + n * 8]);
+        let others = (0..100).map(|n| [0x5000 + n * 16, 0xd000 + n * 8]);
+        let all: Vec<[u64; 2]> = others.zip(places).flat_map(|(a, b)| [a, b]).collect();
+        for (unit, &parts) in all.iter().enumerate() {
+            whereabouts.insert(unit as u32, parts, &[]);
+        }
+        assert_eq!(whereabouts.rows.len(), 4);
+        for (unit, parts) in all.iter().enumerate() {
+            assert!(parts.iter().all(|at| whereabouts.at(at + 7) == Some(unit as u32)));
+        }
+        assert_eq!(whereabouts.at(0xfff), None);
     }
 }

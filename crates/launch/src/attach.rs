@@ -6,22 +6,19 @@
 use crate::Error;
 use crate::arena::Arena;
 use crate::image::Image;
-use crate::inject::Caller;
+use crate::inject::{Caller, LONG_MODE};
 use crate::processes::{is_running, maps, status, threads};
 use crate::run::{Options, arena_options};
 use crate::tracee::{Place, Tracee};
 use libc::{pid_t, user_regs_struct};
-use relive_abi::engine::{self as abi, ARENA_LEN, Visit, ZONE};
+use relive_abi::engine::{self as abi, ARENA_LEN, HOME, Visit, ZONE};
 use std::time::{Duration, Instant};
 
 /// What mappings of an arena are called.
 const ARENA: &str = "/memfd:relive (deleted)";
 
 /// Where the engine's memory is, but for code and its tables: nothing else is put there.
-const ENGINE_ZONE: std::ops::Range<u64> = ZONE - (1 << 30)..ZONE + 2 * ARENA_LEN;
-
-/// The code segment of 64-bit programs.
-const LONG_MODE: u64 = 0x33;
+const ENGINE_ZONE: std::ops::Range<u64> = HOME..ZONE + 2 * ARENA_LEN;
 
 /// A thread that is held, and how it is to go on.
 struct Held {
@@ -142,7 +139,7 @@ fn move_in(pid: pid_t, held: &mut [Held], image: &Image, options: &Options) -> R
         Arena::open(&format!("/proc/{}/fd/{fd}", first.tid), arena_options(options), options.cache_len)?;
     let mapped = caller.map_arena(&arena, fd)?;
     drop(caller);
-    first.write(place.start, &image.at(place.start))?;
+    first.write(place.start, image.bytes())?;
 
     let request = Visit {
         what: abi::ADOPT,
@@ -233,7 +230,7 @@ pub(crate) fn detach_before(tid: pid_t, pid: pid_t, engine: (u64, u64), image: &
 
 /// Takes the engine out of a process, the threads of which are still held.
 fn move_out(pid: pid_t, engine: (u64, u64), image: &Image) -> Result<Vec<Held>, Error> {
-    let place = Place { start: engine.0, end: engine.1, entry: engine.0 + image.entry };
+    let place = Place { end: engine.1, ..image.place(0) };
     let held = hold_all(pid, |tid| bring_out(tid, &place))?;
     release(&held, &place)?;
     Ok(held)

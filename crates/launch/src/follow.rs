@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::arena::Arena;
 use crate::image::Image;
-use crate::processes::status;
+use crate::processes::{status, threads};
 use crate::tracee::{Tracee, let_go, request, wait};
 use crate::{attach, inject};
 use libc::pid_t;
@@ -52,10 +52,12 @@ fn answer(mailbox: &Mailbox, arena: &Arena, image: &Image) {
     let followed = follow(tid, mailbox, arena, image);
     // Whatever happened: nobody waits in this mailbox any more.
     reply(FREE);
-    if let Err(error) = followed
-        && !let_go(tid)
-    {
-        eprintln!("relive: process {tid} is not followed: {error}");
+    if let Err(error) = followed {
+        let_go(tid);
+        // One that has ended meanwhile needs nobody.
+        if !threads(tid).is_empty() {
+            eprintln!("relive: process {tid} is not followed: {error}");
+        }
     }
 }
 
@@ -109,7 +111,7 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
             if pid < 0 {
                 return Err(Error::Gone(tid));
             }
-            std::thread::sleep(std::time::Duration::from_micros(50));
+            wait_for_news();
             continue;
         }
         if !libc::WIFSTOPPED(status) {
@@ -130,6 +132,36 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
         };
         request(libc::PTRACE_CONT, pid, signal as usize)?;
     }
+}
+
+/// That something has become of a traced process, or a program could not be executed.
+const NEWS: i32 = libc::SIGCHLD;
+
+fn news() -> libc::sigset_t {
+    // SAFETY: the set is filled in before it is used.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, NEWS);
+        set
+    }
+}
+
+/// Keeps news for [`wait_for_news`], in this thread and those it starts. What was blocked before.
+pub(crate) fn keep_news() -> libc::sigset_t {
+    // SAFETY: both sets are of the right size.
+    unsafe {
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, &news(), &raw mut before);
+        before
+    }
+}
+
+/// Waits for news, but not for long: who could not execute a program may not be allowed to tell.
+fn wait_for_news() {
+    const LONG: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+    // SAFETY: the kernel only reads both.
+    unsafe { libc::sigtimedwait(&news(), std::ptr::null_mut(), &LONG) };
 }
 
 fn futex_wait(word: &AtomicU32, value: u32) {

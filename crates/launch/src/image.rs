@@ -1,56 +1,74 @@
-//! The engine as a file, and how it looks in memory.
+//! The engine as it is in every process before it begins, and where in this program's own file that is: processes map it from
+//! there, so that all have the same memory for it.
 
-use object::LittleEndian;
-use object::elf::{PT_LOAD, R_X86_64_RELATIVE, SHT_RELA};
-use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, Rela, SectionHeader};
+use crate::tracee::Place;
+use relive_abi::PAGE;
+use relive_abi::engine::HOME;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
-const FILE: &[u8] = include_bytes!(env!("RELIVE_ENGINE_IMAGE"));
+/// Bytes that fill pages of a file.
+#[repr(C, align(4096))]
+struct Pages<const N: usize>([u8; N]);
 
-/// The engine's memory, as if it lay at address 0.
+const _: () = assert!(align_of::<Pages<0>>() == PAGE as usize);
+
+include!(concat!(env!("OUT_DIR"), "/engine.rs"));
+
+/// The engine, for [`HOME`].
 pub(crate) struct Image {
-    bytes: Vec<u8>,
-    /// Words that hold an address, and which.
-    addresses: Vec<(u64, u64)>,
-    /// Where it is entered.
-    pub(crate) entry: u64,
+    /// This program's file, and where in it.
+    file: Option<(File, u64)>,
 }
 
 impl Image {
-    /// Reads the engine.
+    /// Finds it.
     pub(crate) fn new() -> Self {
-        let file = ElfFile64::<LittleEndian>::parse(FILE).expect("built with this program");
-        let (endian, header) = (LittleEndian, file.elf_header());
-        let mut bytes = Vec::new();
-        for segment in file.elf_program_headers().iter().filter(|s| s.p_type(endian) == PT_LOAD) {
-            let (at, len) = (segment.p_vaddr(endian) as usize, segment.p_memsz(endian) as usize);
-            bytes.resize(bytes.len().max(at + len), 0);
-            let data = segment.data(endian, FILE).expect("built with this program");
-            bytes[at..at + data.len()].copy_from_slice(data);
-        }
-        let mut addresses = Vec::new();
-        for section in file.elf_section_table().iter().filter(|s| s.sh_type(endian) == SHT_RELA) {
-            let Ok(Some((entries, _))) = section.rela(endian, FILE) else { continue };
-            for entry in entries {
-                assert_eq!(entry.r_type(endian, false), R_X86_64_RELATIVE, "the engine needs nothing else");
-                addresses.push((entry.r_offset(endian), entry.r_addend(endian) as u64));
-            }
-        }
-        Self { bytes, addresses, entry: header.e_entry(endian) }
+        Self { file: in_file() }
     }
 
-    /// How much memory it takes.
+    /// All of it.
+    pub(crate) fn bytes(&self) -> &'static [u8] {
+        &MEMORY.0
+    }
+
+    /// What it takes in memory.
     pub(crate) fn len(&self) -> u64 {
-        self.bytes.len() as u64
+        MEMORY.0.len() as u64
     }
 
-    /// Its memory at an address.
-    pub(crate) fn at(&self, base: u64) -> Vec<u8> {
-        let mut bytes = self.bytes.clone();
-        for &(at, to) in &self.addresses {
-            bytes[at as usize..][..8].copy_from_slice(&(base + to).to_le_bytes());
-        }
-        bytes
+    /// Where it is, with some memory behind it.
+    pub(crate) fn place(&self, more: u64) -> Place {
+        Place { start: HOME, end: HOME + self.len() + more, entry: HOME + ENTRY }
     }
+
+    /// What other processes can open the file by that it is in, while this one lives, and where it is there.
+    pub(crate) fn path(&self) -> Option<(String, u64)> {
+        let (file, offset) = self.file.as_ref()?;
+        Some((format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()), *offset))
+    }
+}
+
+/// Where the engine is in this program's file; `None` if it is not in there as it is here.
+fn in_file() -> Option<(File, u64)> {
+    let at = MEMORY.0.as_ptr() as u64;
+    // SAFETY: the kernel gives every program its headers.
+    let headers = unsafe {
+        let first = libc::getauxval(libc::AT_PHDR) as *const libc::Elf64_Phdr;
+        std::slice::from_raw_parts(first, libc::getauxval(libc::AT_PHNUM) as usize)
+    };
+    let own = headers.iter().find(|header| header.p_type == libc::PT_PHDR)?;
+    let base = (headers.as_ptr() as u64).wrapping_sub(own.p_vaddr);
+    let offset = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).find_map(|header| {
+        let distance = at.wrapping_sub(base).wrapping_sub(header.p_vaddr);
+        (distance < header.p_filesz).then_some(header.p_offset + distance)
+    })?;
+    let file = File::open("/proc/self/exe").ok()?;
+    // A program may have been packed since.
+    let mut first = [0; 64];
+    file.read_exact_at(&mut first, offset).ok()?;
+    (offset % PAGE == 0 && MEMORY.0.starts_with(&first)).then_some((file, offset))
 }
 
 #[cfg(test)]
@@ -58,12 +76,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_engine_can_be_read() {
+    fn the_engine_is_in_this_file() {
         let image = Image::new();
-        assert!(image.entry > 0 && image.entry < image.len());
-        assert!(!image.addresses.is_empty());
-        let at = image.at(0x10_0000);
-        let (word, to) = image.addresses[0];
-        assert_eq!(at[word as usize..][..8], (0x10_0000 + to).to_le_bytes());
+        assert!(ENTRY > 0 && ENTRY < image.len());
+        let (file, offset) = image.file.as_ref().expect("it is in the file of this program");
+        let mut bytes = vec![0; image.len() as usize];
+        file.read_exact_at(&mut bytes, *offset).expect("all of it");
+        assert!(bytes == image.bytes());
     }
 }

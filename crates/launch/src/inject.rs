@@ -2,12 +2,19 @@
 
 use crate::Error;
 use crate::arena::Arena;
+use crate::calls::{self, OPENED, TEXT};
 use crate::image::Image;
 use crate::privileges;
-use crate::tracee::{Place, Tracee, request, wait};
+use crate::tracee::{Place, Tracee};
 use libc::{pid_t, user_regs_struct};
-use relive_abi::engine::{Boot, ZONE};
-use relive_abi::page_up;
+use relive_abi::engine::{Boot, HOME, ZONE};
+
+/// The code segment of 64-bit programs.
+pub(crate) const LONG_MODE: u64 = 0x33;
+
+const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
+const ALL: i32 = RW | libc::PROT_EXEC;
+const FRESH: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
 
 /// Between the engine's image and the end of its first stack.
 const STACK_LEN: u64 = 64 << 10;
@@ -36,18 +43,25 @@ impl<'a> Caller<'a> {
         self.tracee.call(self.at, number, arguments)
     }
 
-    /// Maps memory for the engine.
+    /// Maps memory for the engine, and for its first stack.
     pub(crate) fn map_engine(&self, image: &Image) -> Result<Place, Error> {
-        let all = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
-        let len = page_up(image.len()) + STACK_LEN;
-        let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        let start = self.call(libc::SYS_mmap, [ZONE - (1 << 30), len, all, private, u64::MAX, 0])?;
-        Ok(Place { start, end: start + len, entry: start + image.entry })
+        let place = image.place(STACK_LEN);
+        let (rights, flags) = (ALL as u64, FRESH as u64);
+        self.call(libc::SYS_mmap, [HOME, place.end - HOME, rights, flags, u64::MAX, 0]).map_err(|error| {
+            match error {
+                Error::Kernel { error, .. } if error.raw_os_error() == Some(libc::EEXIST) => {
+                    let why = "it has memory of its own where the engine would go";
+                    Error::Refused { pid: self.tracee.tid, why: why.into() }
+                }
+                error => error,
+            }
+        })?;
+        Ok(place)
     }
 
     /// Maps an arena that is open in the process, and closes it.
     pub(crate) fn map_arena(&self, arena: &Arena, fd: u64) -> Result<u64, Error> {
-        let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        let (rights, flags) = (RW, libc::MAP_SHARED | libc::MAP_NORESERVE);
         let len = arena.share_of(self.tracee.tid);
         let mapped = self.call(libc::SYS_mmap, [ZONE, len, rights as u64, flags as u64, fd, 0]);
         self.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
@@ -68,8 +82,8 @@ impl Drop for Caller<'_> {
     }
 }
 
-/// Puts the engine into a process that has just executed a program, and lets it take over. The first stop is still
-/// inside that system call. Of signals, it blocks those that the mask says in the end, or the same as now.
+/// Puts the engine into a process that has just executed a program, and lets it take over. It is still inside that system
+/// call, which will answer 0. Of signals, it blocks those that the mask says in the end, or the same as now.
 pub(crate) fn after_execution(
     pid: pid_t,
     mask: Option<u64>,
@@ -80,22 +94,29 @@ pub(crate) fn after_execution(
     let tracee = Tracee::stopped(pid)?;
     let mask = mask.map_or_else(|| tracee.mask(), Ok)?;
     tracee.set_mask(u64::MAX)?;
-    request(libc::PTRACE_SYSCALL, pid, 0)?;
-    wait(pid)?;
-    let before = tracee.registers()?;
-    let caller = Caller::new(&tracee)?;
-    let place = caller.map_engine(image)?;
-    // The path lies where the image will.
-    tracee.write(place.start, &[arena.path().as_bytes(), &[0]].concat())?;
-    let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
-    let fd = caller.call(libc::SYS_open, [place.start, flags, 0, 0, 0, 0])?;
-    let mapped = caller.map_arena(arena, fd)?;
-    drop(caller);
+    let before = user_regs_struct { rax: 0, ..tracee.registers()? };
+    let begun = begin(&tracee, &before, image, arena);
+    if begun.is_err() {
+        // It goes on without. If that fails too, it is gone.
+        let _ = tracee.set_registers(&user_regs_struct { orig_rax: u64::MAX, ..before });
+    }
+    tracee.set_mask(mask)?;
+    begun
+}
 
-    tracee.write(place.start, &image.at(place.start))?;
+/// The same, with everything blocked.
+fn begin(tracee: &Tracee, before: &user_regs_struct, image: &Image, arena: &Arena) -> Result<(), Error> {
+    if before.cs != LONG_MODE {
+        return Err(Error::Refused { pid: tracee.tid, why: "it is a 32-bit program".into() });
+    }
+    let mapped = arena.share_of(tracee.tid);
+    let (place, at) = match map_from_file(tracee, before, image, arena, mapped)? {
+        Some(place) => (place, ZONE),
+        None => map_and_write(tracee, image, arena)?,
+    };
     let boot = Boot {
-        arena: mapped,
-        mapped: arena.share_of(pid),
+        arena: at,
+        mapped,
         engine: place.start,
         engine_end: place.end,
         registers: [
@@ -110,7 +131,61 @@ pub(crate) fn after_execution(
     let bytes = unsafe { std::slice::from_raw_parts((&raw const boot).cast::<u8>(), size_of::<Boot>()) };
     tracee.write(boot_at, bytes)?;
     let registers =
-        user_regs_struct { rip: place.entry, rdi: boot_at, rsp: boot_at, orig_rax: u64::MAX, ..before };
-    tracee.set_registers(&registers)?;
-    tracee.set_mask(mask)
+        user_regs_struct { rip: place.entry, rdi: boot_at, rsp: boot_at, orig_rax: u64::MAX, ..*before };
+    tracee.set_registers(&registers)
+}
+
+/// Maps the engine from where it is in a file, and the arena. `None` if that is not possible, as something else is there, or
+/// the file cannot be executed.
+fn map_from_file(
+    tracee: &Tracee,
+    before: &user_regs_struct,
+    image: &Image,
+    arena: &Arena,
+    mapped: u64,
+) -> Result<Option<Place>, Error> {
+    const COPY: i32 = libc::MAP_PRIVATE | libc::MAP_FIXED;
+    const SHARED: i32 = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let (path, offset) = image.path().unwrap_or_default();
+    let text = format!("{path}\0{}\0", arena.path());
+    let map = |at: u64, len: u64, rights: i32, flags: i32, fd: u64, offset: u64| {
+        [libc::SYS_mmap as u64, at, len, rights as u64, flags as u64, fd, offset, at]
+    };
+    let open = |path: u64, how: i32| [libc::SYS_open as u64, path, how as u64, 0, 0, 0, 0, 0];
+    let close = [libc::SYS_close as u64, OPENED, 0, 0, 0, 0, 0, 0];
+    let place = image.place(STACK_LEN);
+    let all = [
+        map(HOME, place.end - HOME, ALL, FRESH, u64::MAX, 0),
+        open(TEXT, libc::O_RDONLY | libc::O_CLOEXEC),
+        map(HOME, image.len(), ALL, COPY, OPENED, offset),
+        close,
+        open(TEXT + path.len() as u64 + 1, libc::O_RDWR | libc::O_CLOEXEC),
+        map(ZONE, mapped, RW, SHARED, OPENED, 0),
+        close,
+        // A core of the program is none of the engine's memory.
+        [libc::SYS_madvise as u64, ZONE, mapped, libc::MADV_DONTDUMP as u64, 0, 0, 0, 0],
+    ];
+    let Err(failed) = calls::make(tracee, before, &all, text.as_bytes())? else { return Ok(Some(place)) };
+    let caller = Caller::new(tracee)?;
+    if let Some(fd) = failed.opened {
+        caller.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+    }
+    if failed.call > 0 {
+        caller.call(libc::SYS_munmap, [HOME, place.end - HOME, 0, 0, 0, 0])?;
+    }
+    Ok(None)
+}
+
+/// Maps memory for the engine and writes it there, and maps the arena wherever there is room.
+fn map_and_write(tracee: &Tracee, image: &Image, arena: &Arena) -> Result<(Place, u64), Error> {
+    let caller = Caller::new(tracee)?;
+    let place = caller.map_engine(image)?;
+    // The path lies where the engine will.
+    tracee.write(place.start, &[arena.path().as_bytes(), &[0]].concat())?;
+    let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
+    let fd = caller.call(libc::SYS_open, [place.start, flags, 0, 0, 0, 0])?;
+    let at = caller.map_arena(arena, fd)?;
+    drop(caller);
+    tracee.write(place.start, image.bytes())?;
+    Ok((place, at))
 }

@@ -3,7 +3,7 @@
 //!
 //! * [`run`]: a command from its start to its end
 //! * [`measure()`]: a process that is running already, for a while
-//! * `inject`: puts the engine into a process that stands still; `attach`: into one that runs, and out of it again
+//! * `inject`: puts the engine into a process that stands still, by `calls`; `attach`: into one that runs, and out of it again
 //! * `follow`: answers processes that are about to execute another program
 //! * `over`: processes that are over while others go on
 //! * `privileges`: programs that do not get theirs
@@ -16,6 +16,7 @@
 
 pub mod arena;
 mod attach;
+mod calls;
 mod flow;
 mod follow;
 pub mod generated;

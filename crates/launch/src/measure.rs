@@ -32,6 +32,7 @@ pub fn measure(
         return Err(Error::Refused { pid, why: "there is no such process".into() });
     }
     let ended = Pipe(fd);
+    follow::keep_news();
     let image = Image::new();
     let arena = attach(pid, &image, options).map_err(|error| explain(pid, error))?;
     let stop = AtomicBool::new(false);

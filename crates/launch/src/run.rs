@@ -55,9 +55,10 @@ pub struct Done {
 /// If it cannot be executed, or the engine cannot be put into it.
 pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
     let limits = Limits::raise();
-    let arena = Arena::new(arena_options(options), options.cache_len)?;
+    let blocked = follow::keep_news();
     let image = Image::new();
-    let Child { pid, hold, error } = start(&options.command, &limits)?;
+    let arena = Arena::new(arena_options(options), options.cache_len)?;
+    let Child { pid, hold, error } = start(&options.command, &limits, &blocked)?;
     leave_signals_to(pid);
     follow::seize(pid)?;
     drop(hold);
@@ -65,7 +66,10 @@ pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
         Ok(status) if follow::is_execution(status) => {}
         _ => return Err(failure(pid, &error, &options.command)),
     }
-    inject::after_execution(pid, None, &image, &arena)?;
+    inject::after_execution(pid, None, &image, &arena).inspect_err(|_| {
+        // SAFETY: no memory is concerned.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    })?;
 
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -147,7 +151,7 @@ fn pipe() -> Result<(Pipe, Pipe), Error> {
     Ok((Pipe(ends[0]), Pipe(ends[1])))
 }
 
-fn start(command: &[OsString], limits: &Limits) -> Result<Child, Error> {
+fn start(command: &[OsString], limits: &Limits, blocked: &libc::sigset_t) -> Result<Child, Error> {
     let invalid = |_| Error::Command {
         command: command[0].to_string_lossy().into_owned(),
         error: std::io::ErrorKind::InvalidInput.into(),
@@ -169,6 +173,7 @@ fn start(command: &[OsString], limits: &Limits) -> Result<Child, Error> {
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                 let mut byte = 0u8;
                 libc::read(held.0, (&raw mut byte).cast(), 1);
+                libc::sigprocmask(libc::SIG_SETMASK, blocked, std::ptr::null_mut());
                 limits.restore();
                 libc::execvp(pointers[0], pointers.as_ptr());
                 let number = *libc::__errno_location();

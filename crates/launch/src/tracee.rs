@@ -109,6 +109,29 @@ impl Tracee {
         read.map(|()| bytes).map_err(|error| Error::Kernel { what: "the program's memory", error })
     }
 
+    pub(crate) fn read_some(&self, at: u64, len: usize) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; len];
+        let read = self.memory.read_exact_at(&mut bytes, at);
+        read.map(|()| bytes).map_err(|error| Error::Kernel { what: "the program's memory", error })
+    }
+
+    /// Goes on until it stops itself behind a call at an address. Other signals wait.
+    pub(crate) fn go_to_own_stop(&self, at: u64) -> Result<user_regs_struct, Error> {
+        loop {
+            request(libc::PTRACE_CONT, self.tid, 0)?;
+            let status = wait(self.tid)?;
+            if status >> 16 != 0 {
+                continue;
+            }
+            let (signal, registers) = (libc::WSTOPSIG(status), self.registers()?);
+            match signal {
+                libc::SIGSTOP if registers.rip == at => return Ok(registers),
+                signal if is_fault(signal) => return Err(Error::Broken { tid: self.tid, signal }),
+                signal => self.late.borrow_mut().push(signal),
+            }
+        }
+    }
+
     /// What it blocks.
     pub(crate) fn mask(&self) -> Result<u64, Error> {
         let mut mask = 0u64;

@@ -35,6 +35,26 @@ fn few_addresses() {
     }
 }
 
+/// A program that is where the engine would be is not measured, which is said; one that a command starts goes on without.
+#[test]
+fn taken_address() {
+    let lab = Lab::new();
+    let how = "gcc -nostdlib -static -no-pie -fno-pie -Wl,-Ttext-segment=0x1fffc0000000";
+    let program = lab.build(how, "../../run/programs/far_away.c", "program");
+    let run = |command: &[&str]| {
+        let mut tool = relive();
+        tool.current_dir(lab.folder()).args(["run", "--no-count", "--"]).args(command);
+        lab.finish(tool)
+    };
+    let program = program.to_str().expect("UTF-8");
+    let alone = run(&[program]);
+    assert_eq!(alone.status.code(), Some(125), "{}", alone.stderr);
+    assert!(alone.stderr.contains("where the engine would go"), "{}", alone.stderr);
+    let started = run(&["/bin/sh", "-c", &format!("{program}; echo $?")]);
+    assert_eq!((started.status.code(), started.stdout.as_str()), (Some(0), "7\n"), "{}", started.stderr);
+    assert!(started.stderr.contains("is not followed"), "{}", started.stderr);
+}
+
 /// A program that restricts its system calls is let go, and says so.
 #[test]
 fn seccomp() {

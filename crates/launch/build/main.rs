@@ -1,7 +1,12 @@
 //! Builds the engine as a file of its own: position-independent, without a library or a dynamic linker.
 //!
 //! Cargo has no stable way for one package to hold another's executable, so this asks it again, with a target
-//! directory of its own.
+//! directory of its own. What becomes a part of this package is the engine as it looks in memory: see [`ready`].
+
+#![allow(unsafe_code)]
+#![warn(clippy::undocumented_unsafe_blocks)]
+
+mod ready;
 
 use std::env;
 use std::path::PathBuf;
@@ -15,7 +20,7 @@ fn main() {
     {
         println!("cargo::rerun-if-changed={}", crates.join(source).display());
     }
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-env-changed=RUSTC");
 
     let target = PathBuf::from(var("OUT_DIR")).join("engine");
@@ -60,7 +65,8 @@ fn main() {
     let status = cargo.status().unwrap_or_else(|error| panic!("{cargo:?}: {error}"));
     assert!(status.success(), "{cargo:?}: {status}");
     let file = target.join(triple).join("release/relive-engine");
-    println!("cargo::rustc-env=RELIVE_ENGINE_IMAGE={}", file.display());
+    let engine = std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    ready::write(&engine, &PathBuf::from(var("OUT_DIR")));
 }
 
 fn var(name: &str) -> String {
