@@ -2,18 +2,21 @@
 
 mod analyze;
 mod call_graph;
+mod executed;
 mod holes;
 mod layout;
 mod links;
 mod noreturn;
 mod pieces;
+mod reach;
 mod references;
 mod statistics;
 mod units;
 mod world;
 
-pub use analyze::{Analysis, analyze, analyze_watched};
+pub use analyze::{Analysis, analyze, analyze_executed, analyze_watched};
 pub use call_graph::{Call, CallGraph, Callee};
+pub use executed::Executed;
 pub use statistics::{Amount, Statistics};
 pub use units::Contradiction;
 
@@ -72,6 +75,12 @@ impl Function<'_> {
             Some(name) => Cow::Borrowed(name),
             None => Cow::Owned(format!("fn_{:x}", self.entry.0)),
         }
+    }
+
+    /// Whether its code was looked at. If not, nothing but its outline is known.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        !self.cfg.blocks.is_empty() || !self.cfg.is_understood()
     }
 
     /// Bytes in all its pieces.

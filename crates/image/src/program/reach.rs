@@ -1,0 +1,95 @@
+//! Which functions have to be read if only those that were executed are of interest.
+//!
+//! A jump out of one may lead to a piece of it, and a call need not come back, which only the callee tells. So
+//! whatever an executed function calls or jumps to is read as well. What those call is read only where they are not
+//! understood without: their code seems to run off its end because what it calls last never comes back.
+
+use super::analyze::{Analysis, Need, Working};
+use super::holes;
+use crate::provenance::Provenance;
+use relive_code::addr::{AddrRange, LinkAddr};
+use relive_code::cfg::{Cfg, EdgeKind};
+
+impl Analysis<'_, '_> {
+    /// Adds the functions that were entered and that no table announces.
+    pub(super) fn add_executed(&mut self) {
+        let Some(executed) = self.executed else { return };
+        // From the back, so that each finds the next one as its fence.
+        for &entry in executed.entries().iter().rev() {
+            if self.world.image.stub_holding(entry).is_some() {
+                continue;
+            }
+            let owner = self.layout.holding(entry);
+            if owner.is_none_or(|owner| self.is_beyond_code(owner, entry)) {
+                self.add_found(entry, Provenance::DataFlow, Need::Own);
+            }
+        }
+    }
+
+    /// Marks what has to be read before the given functions are understood; whether there is any.
+    pub(super) fn reach(&mut self, among: &[usize]) -> bool {
+        if self.executed.is_none() {
+            return false;
+        }
+        let mut reached: Vec<usize> = Vec::new();
+        for function in among.iter().map(|&i| &self.functions[i]) {
+            let links = &function.links;
+            let calls = if needs_callees(function) { links.calls.as_slice() } else { &[] };
+            let exits = links.exits.iter().filter(|(_, kind)| {
+                function.need == Need::Own && *kind != EdgeKind::LandingPad
+            });
+            let last: &[LinkAddr] = if links.returns { &[] } else { &links.returns_if };
+            let targets = calls.iter().chain(exits.map(|(to, _)| to)).chain(last);
+            reached.extend(targets.filter_map(|&to| self.layout.holding(to)));
+        }
+        reached.retain(|&i| self.functions[i].need == Need::None);
+        for &i in &reached {
+            self.functions[i].need = Need::Others;
+            self.functions[i].stale = true;
+        }
+        !reached.is_empty()
+    }
+
+    /// Why to read a function that nobody announced, at a place that `by` calls or jumps to.
+    pub(super) fn need_of_found(&self, by: &Working<'_>, at: LinkAddr) -> Need {
+        match self.executed {
+            None => Need::Own,
+            Some(executed) if executed.holds(at) => Need::Own,
+            Some(_) if needs_callees(by) => Need::Others,
+            Some(_) => Need::None,
+        }
+    }
+
+    /// Adds functions for code that was executed and is in none; whether there was any.
+    pub(super) fn look_into_executed(&mut self) -> bool {
+        let Some(executed) = self.executed else { return false };
+        let mut pieces: Vec<AddrRange> = self.layout.pieces().collect();
+        pieces.extend(holes::plts(self.world.image));
+        pieces.sort_unstable();
+        let found = executed.outside(pieces.into_iter());
+        for &at in found.iter().rev() {
+            self.add_found(at, Provenance::DataFlow, Need::Own);
+        }
+        !found.is_empty()
+    }
+
+    /// Leaves nothing but the outline of functions that were not executed, whoever needed them; nothing at all of those
+    /// that no table announces, and of pieces.
+    pub(super) fn outline_others(&mut self) {
+        let Some(executed) = self.executed else { return };
+        for (i, function) in self.functions.iter_mut().enumerate().filter(|(_, f)| !f.absorbed) {
+            if function.cfg.pieces.iter().any(|&piece| executed.touches(piece)) {
+                continue;
+            }
+            if function.fragment || function.vouchers.best() >= Some(Provenance::DataFlow) {
+                function.absorbed = true;
+                function.outline.pieces.iter().for_each(|piece| self.layout.remove(piece.start, i));
+            }
+            function.cfg = Cfg { pieces: function.outline.pieces.clone(), ..Cfg::default() };
+        }
+    }
+}
+
+fn needs_callees(function: &Working<'_>) -> bool {
+    function.need == Need::Own || !function.cfg.is_understood()
+}
