@@ -92,6 +92,7 @@ fn describe_to(subject: &Subject<'_, '_>, mut add: impl FnMut(profile::Function)
         build_id: build_id(&subject.image.elf, &subject.image.identity),
         mode: subject.mode,
         layout: subject.layout,
+        only_executed: subject.program.only_executed,
         ..profile::Module::default()
     };
     let data = Data::new(subject.image, subject.program);

@@ -193,8 +193,9 @@ impl Subject<'_> {
     fn executed(&self, elf: &Elf<'_>) -> Executed {
         let straight = self.file.straight.iter().map(|&(from, to, _)| (from, to));
         let straight = straight.chain(self.file.uncounted.iter().copied());
-        let straight = straight
-            .filter_map(|(from, to)| Some(AddrRange::new(LinkAddr(self.link(from)?), LinkAddr(self.end(to)?))));
+        let straight = straight.filter_map(|(from, to)| {
+            Some(AddrRange::new(LinkAddr(self.link(from)?), LinkAddr(self.end(to)?)))
+        });
         let own = |to: &Place| if to.0 == self.number { self.link(to.1).map(LinkAddr) } else { None };
         let mut computed: HashMap<LinkAddr, Vec<LinkAddr>> = HashMap::new();
         for (site, to) in self.file.targets.keys() {
@@ -203,7 +204,8 @@ impl Subject<'_> {
             }
         }
         let others = self.seen.files.iter().zip(0..).filter(|(_, number)| *number != self.number);
-        let entered = others.flat_map(|(file, _)| file.targets.keys().map(|(_, to)| to).chain(file.ways.values()));
+        let entered =
+            others.flat_map(|(file, _)| file.targets.keys().map(|(_, to)| to).chain(file.ways.values()));
         Executed::new(elf, straight, &computed, entered.filter_map(own))
     }
 

@@ -526,6 +526,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
         pieces.sort_unstable();
         Program {
             functions,
+            only_executed: self.executed.is_some(),
             stretches,
             contradictions: self.contradictions,
             complaints: self.complaints,

@@ -128,6 +128,8 @@ pub enum StretchKind {
 pub struct Program<'d> {
     /// Functions by entry address.
     pub functions: Vec<Function<'d>>,
+    /// Whether only functions that were executed were read.
+    pub only_executed: bool,
     /// Text that is in no function, by address.
     pub stretches: Vec<Stretch>,
     /// Where sources of facts disagree.

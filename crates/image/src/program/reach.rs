@@ -35,9 +35,10 @@ impl Analysis<'_, '_> {
         for function in among.iter().map(|&i| &self.functions[i]) {
             let links = &function.links;
             let calls = if needs_callees(function) { links.calls.as_slice() } else { &[] };
-            let exits = links.exits.iter().filter(|(_, kind)| {
-                function.need == Need::Own && *kind != EdgeKind::LandingPad
-            });
+            let exits = links
+                .exits
+                .iter()
+                .filter(|(_, kind)| function.need == Need::Own && *kind != EdgeKind::LandingPad);
             let last: &[LinkAddr] = if links.returns { &[] } else { &links.returns_if };
             let targets = calls.iter().chain(exits.map(|(to, _)| to)).chain(last);
             reached.extend(targets.filter_map(|&to| self.layout.holding(to)));
