@@ -68,7 +68,7 @@ impl Working<'_> {
         self.cfg.blocks.len() > MANY_BLOCKS || self.is_unread() && self.len() > MANY_BYTES
     }
 
-    fn is_unread(&self) -> bool {
+    pub(super) fn is_unread(&self) -> bool {
         self.cfg.pieces.is_empty()
     }
 
@@ -173,7 +173,7 @@ fn analyze_scope<'d>(image: &Image<'d>, executed: Option<&Executed>, watch: &Wat
     let starts: Vec<LinkAddr> = units.units.iter().map(|u| u.range.start).collect();
     let functions_known = start.elapsed();
     let start = Instant::now();
-    let references = references::collect(image, &starts);
+    let references = references::collect(image, &starts, executed.is_some());
     let mut analysis = Analysis::new(image, &references, units, executed);
     watch.begin(analysis.functions.len());
     analysis.timings.push(("function starts", functions_known));
@@ -261,6 +261,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
     fn settle(&mut self, watch: &Watch) {
         let mut read = Vec::new();
         for round in 0..MAX_ROUNDS {
+            self.fence_unread();
             self.refresh_world();
             let more = self.read_stale(watch);
             if more.is_empty() {

@@ -28,11 +28,9 @@ impl Executed {
         let ranges = united(straight.into_iter().collect());
         let called = ranges.par_iter().flat_map_iter(|&range| {
             let bytes = elf.bytes_in(range.start, range.len()).unwrap_or_default();
-            Decode::new(bytes, range.start).flat_map(|insn| match insn.flow() {
-                // `call next` only reads the program counter.
-                Flow::Call(to) if to != insn.next_addr() => vec![to],
-                Flow::IndirectCall => computed.get(&insn.addr()).cloned().unwrap_or_default(),
-                _ => Vec::new(),
+            Decode::new(bytes, range.start).flat_map(|insn| {
+                let computed = computed.get(&insn.addr()).filter(|_| insn.flow() == Flow::IndirectCall);
+                insn.call_target().into_iter().chain(computed.into_iter().flatten().copied())
             })
         });
         let mut this = Self { entries: called.collect(), ranges };

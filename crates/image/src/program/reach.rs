@@ -9,6 +9,7 @@ use super::holes;
 use crate::provenance::Provenance;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Cfg, EdgeKind};
+use std::collections::BTreeSet;
 
 impl Analysis<'_, '_> {
     /// Adds the functions that were entered and that no table announces.
@@ -23,6 +24,27 @@ impl Analysis<'_, '_> {
             if owner.is_none_or(|owner| self.is_beyond_code(owner, entry)) {
                 self.add_found(entry, Provenance::DataFlow, Need::Own);
             }
+        }
+    }
+
+    /// Makes sure that functions of unknown length, which are about to be read, end where something else is called: as
+    /// code that was not executed is not followed, nothing else tells.
+    pub(super) fn fence_unread(&mut self) {
+        let Some(executed) = self.executed else { return };
+        let image = self.world.image;
+        let is_open = |f: &&Working<'_>| f.stale && !f.absorbed && f.outline.open_ended && f.is_unread();
+        let fences: BTreeSet<LinkAddr> = self
+            .functions
+            .iter()
+            .filter(is_open)
+            .filter_map(|f| self.world.references.next_called(f.entry()))
+            .filter(|&at| image.elf.is_text(at) && image.stub_holding(at).is_none())
+            .filter(|&at| {
+                !executed.holds(at) && self.layout.holding(at).is_none_or(|f| self.is_beyond_code(f, at))
+            })
+            .collect();
+        for &at in fences.iter().rev() {
+            self.add_found(at, Provenance::DataFlow, Need::None);
         }
     }
 
