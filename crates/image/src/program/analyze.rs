@@ -110,7 +110,7 @@ pub struct Analysis<'a, 'd> {
     /// What is of interest; everything if nobody says.
     pub(super) executed: Option<&'a Executed>,
     /// Where functions were ever found, also those that became pieces of others.
-    found: HashSet<LinkAddr>,
+    pub(super) found: HashSet<LinkAddr>,
     pub(super) layout: Layout,
     data: Vec<AddrRange>,
     contradictions: Vec<Contradiction>,

@@ -13,6 +13,8 @@ pub struct Executed {
     ranges: Vec<AddrRange>,
     /// Where functions were entered by a call, or from another module.
     entries: Vec<LinkAddr>,
+    /// Computed jumps to places that nobody calls: where from and where to.
+    jumps: Vec<(LinkAddr, LinkAddr)>,
 }
 
 impl Executed {
@@ -33,11 +35,13 @@ impl Executed {
                 insn.call_target().into_iter().chain(computed.into_iter().flatten().copied())
             })
         });
-        let mut this = Self { entries: called.collect(), ranges };
+        let mut this = Self { entries: called.collect(), ranges, jumps: Vec::new() };
         this.entries.extend(entered);
         this.entries.sort_unstable();
         this.entries.dedup();
         this.entries = this.entries.iter().copied().filter(|&at| this.holds(at)).collect();
+        let all = computed.iter().flat_map(|(&site, targets)| targets.iter().map(move |&to| (site, to)));
+        this.jumps = all.filter(|(_, to)| this.entries.binary_search(to).is_err()).collect();
         this
     }
 
@@ -57,6 +61,11 @@ impl Executed {
     /// Where functions were entered, by address.
     pub(super) fn entries(&self) -> &[LinkAddr] {
         &self.entries
+    }
+
+    /// Where computed jumps led that are no calls: from where and to where.
+    pub(super) fn jumps(&self) -> &[(LinkAddr, LinkAddr)] {
+        &self.jumps
     }
 
     /// The first place that was executed in each stretch between the given pieces, which are by address.
@@ -109,7 +118,7 @@ mod tests {
     fn ranges_are_united() {
         let ranges = united(vec![range(0x20, 0x30), range(0x10, 0x18), range(0x18, 0x1c), range(0x22, 0x24)]);
         assert_eq!(ranges, [range(0x10, 0x1c), range(0x20, 0x30)]);
-        let executed = Executed { ranges, entries: Vec::new() };
+        let executed = Executed { ranges, ..Executed::default() };
         assert!(executed.holds(LinkAddr(0x1b)) && !executed.holds(LinkAddr(0x1c)));
         assert!(executed.touches(range(0x1c, 0x21)) && !executed.touches(range(0x1c, 0x20)));
     }
@@ -117,7 +126,7 @@ mod tests {
     #[test]
     fn code_between_pieces() {
         let ranges = vec![range(0x10, 0x20), range(0x28, 0x30), range(0x40, 0x50), range(0x60, 0x61)];
-        let executed = Executed { ranges, entries: Vec::new() };
+        let executed = Executed { ranges, ..Executed::default() };
         let outside = |pieces: &[AddrRange]| -> Vec<u64> {
             executed.outside(pieces.iter().copied()).into_iter().map(|at| at.0).collect()
         };

@@ -83,17 +83,27 @@ impl Analysis<'_, '_> {
         }
     }
 
-    /// Adds functions for code that was executed and is in none; whether there was any.
+    /// Adds functions for code that was executed and is in none, or was taken for a part of the function before it
+    /// although another jumps to it; whether there was any.
     pub(super) fn look_into_executed(&mut self) -> bool {
         let Some(executed) = self.executed else { return false };
         let mut pieces: Vec<AddrRange> = self.layout.pieces().collect();
         pieces.extend(holes::plts(self.world.image));
         pieces.sort_unstable();
-        let found = executed.outside(pieces.into_iter());
+        let mut found = executed.outside(pieces.into_iter());
+        found.extend(executed.jumps().iter().filter(|jump| self.leads_elsewhere(jump)).map(|(_, to)| to));
         for &at in found.iter().rev() {
             self.add_found(at, Provenance::DataFlow, Need::Own);
         }
         !found.is_empty()
+    }
+
+    /// Whether a computed jump leads into a function that nobody announced, from another one.
+    fn leads_elsewhere(&self, &(from, to): &(LinkAddr, LinkAddr)) -> bool {
+        let owner = self.layout.holding(to);
+        owner.is_some_and(|owner| self.functions[owner].outline.open_ended)
+            && owner != self.layout.holding(from)
+            && !self.found.contains(&to)
     }
 
     /// Leaves nothing but the outline of functions that were not executed, whoever needed them; nothing at all of those
