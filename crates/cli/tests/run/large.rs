@@ -31,12 +31,7 @@ fn measure(lab: &Lab, program: &Path, name: &str, options: &[&str], args: &[&str
 /// What ran is described and counted as if all had been, in files with tables and without.
 #[test]
 fn the_same_of_what_ran() {
-    for how in [
-        "gcc -O2",
-        "gcc -O0",
-        "gcc -O2 -s -fno-asynchronous-unwind-tables",
-        "gcc -O2 -s -fno-asynchronous-unwind-tables -static",
-    ] {
+    for how in ["gcc -O2", "gcc -O0", "gcc -O2 -s -fno-asynchronous-unwind-tables"] {
         let lab = Lab::new();
         if !lab.can_build(how) {
             continue;

@@ -8,7 +8,12 @@
 __asm__(".text\n"
         ".p2align 4\n"
         ".type never, @function\n"
-        "never: .skip 17 * 1024 * 1024, 0x90\n"
+        "never: .set number, 1\n"
+        ".rept 180000\n"
+        "movabs $number * 2654435761, %rax\n"
+        ".skip 90, 0x90\n"
+        ".set number, number + 1\n"
+        ".endr\n"
         "ret\n"
         ".size never, . - never\n");
 
