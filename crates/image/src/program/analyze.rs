@@ -64,7 +64,7 @@ impl Working<'_> {
 
     /// Whether to read it only when there is nothing else to read: it is large, and what is found out
     /// elsewhere meanwhile may concern it too.
-    fn can_wait(&self) -> bool {
+    pub(super) fn can_wait(&self) -> bool {
         self.cfg.blocks.len() > MANY_BLOCKS || self.is_unread() && self.len() > MANY_BYTES
     }
 
@@ -225,6 +225,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
             analysis.add(unit, need);
         }
         analysis.add_executed();
+        analysis.reach_ahead();
         analysis
     }
 
@@ -267,6 +268,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
             if more.is_empty() {
                 return;
             }
+            self.reach(&more);
             read.extend(more);
             if round + 1 == MAX_ROUNDS {
                 return;
@@ -275,9 +277,6 @@ impl<'a, 'd> Analysis<'a, 'd> {
             if !self.functions.iter().any(|f| f.is_unread() && f.stale && !f.absorbed) {
                 read.sort_unstable();
                 read.dedup();
-                if self.reach(&read) {
-                    continue;
-                }
                 self.follow_targets(&read);
                 pieces::absorb(&mut self.functions, &mut self.layout, self.world.references);
                 read.clear();

@@ -7,8 +7,10 @@
 use super::analyze::{Analysis, Need, Working};
 use super::holes;
 use crate::provenance::Provenance;
+use rayon::prelude::*;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Cfg, EdgeKind};
+use relive_code::isa::Decode;
 use std::collections::BTreeSet;
 
 impl Analysis<'_, '_> {
@@ -48,10 +50,22 @@ impl Analysis<'_, '_> {
         }
     }
 
-    /// Marks what has to be read before the given functions are understood; whether there is any.
-    pub(super) fn reach(&mut self, among: &[usize]) -> bool {
+    /// Marks what large functions call, so that it is known whether that comes back before they are read, which takes long.
+    pub(super) fn reach_ahead(&mut self) {
+        let image = self.world.image;
+        let large = self.functions.par_iter().filter(|f| self.executed.is_some() && f.stale && f.can_wait());
+        let calls = large.flat_map_iter(|f| &f.outline.pieces).flat_map_iter(|piece| {
+            let bytes = image.elf.bytes_in(piece.start, piece.len()).unwrap_or_default();
+            Decode::new(bytes, piece.start).filter_map(|insn| insn.call_target())
+        });
+        let reached = calls.filter_map(|to| self.layout.holding(to)).collect();
+        self.mark(reached);
+    }
+
+    /// Marks what has to be read before the given functions are understood.
+    pub(super) fn reach(&mut self, among: &[usize]) {
         if self.executed.is_none() {
-            return false;
+            return;
         }
         let mut reached: Vec<usize> = Vec::new();
         for function in among.iter().map(|&i| &self.functions[i]) {
@@ -65,12 +79,17 @@ impl Analysis<'_, '_> {
             let targets = calls.iter().chain(exits.map(|(to, _)| to)).chain(last);
             reached.extend(targets.filter_map(|&to| self.layout.holding(to)));
         }
-        reached.retain(|&i| self.functions[i].need == Need::None);
-        for &i in &reached {
-            self.functions[i].need = Need::Others;
-            self.functions[i].stale = true;
+        self.mark(reached);
+    }
+
+    fn mark(&mut self, reached: Vec<usize>) {
+        for i in reached {
+            let function = &mut self.functions[i];
+            if function.need == Need::None {
+                function.need = Need::Others;
+                function.stale = true;
+            }
         }
-        !reached.is_empty()
     }
 
     /// Why to read a function that nobody announced, at a place that `by` calls or jumps to.
