@@ -4,7 +4,7 @@
 //! |---|---|
 //! | same code, same counters (equal checksums) | counters add up |
 //! | same code (build-id, mode, blocks and edges), other counters | counts of blocks and edges add up; the result has no counters any more, so no program can go on counting in it |
-//! | same build-id and mode, both described as far as they ran | the same, function by function: see [`crate::unite`] |
+//! | same build-id and mode, both described as far as they ran | the same, function by function (`unite`) |
 //! | else | stay apart |
 
 use crate::file;
