@@ -3,7 +3,6 @@
 use crate::profiles;
 use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result, bail};
-use relive_image::image::Image;
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options, open_file};
 use relive_image::program::analyze_watched;
@@ -42,20 +41,9 @@ pub(crate) fn from_binary<T>(
     let image = loaded.image().map_err(with_remedy).with_context(|| path.display().to_string())?;
     let lines = reading.lines.then(|| Lines::new(&loaded));
     let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    from_image(&image, lines.as_ref(), &place.to_string_lossy(), watch, then)
-}
-
-/// The same for one that has been read, and is called `path`.
-pub(crate) fn from_image<'d, T>(
-    image: &Image<'d>,
-    lines: Option<&Lines<'d>>,
-    path: &str,
-    watch: &Watch,
-    then: impl FnOnce(Module, &Survey<'_, '_>) -> Result<T>,
-) -> Result<T> {
-    let program = analyze_watched(image, watch);
-    let survey = Survey::new(image, &program);
-    then(survey.module(lines, path, watch), &survey)
+    let program = analyze_watched(&image, watch);
+    let survey = Survey::new(&image, &program);
+    then(survey.module(lines.as_ref(), &place.to_string_lossy(), watch), &survey)
 }
 
 /// Whether the file says that it is a profile.

@@ -176,10 +176,15 @@ fn pointers(image: &Image<'_>, places: &[(AddrRange, bool)]) -> Vec<(LinkAddr, L
         _ => None,
     };
     if image.elf.kind == Kind::Executable {
-        let words = places.iter().flat_map(|(range, _)| {
-            (range.start.0.next_multiple_of(8)..range.end.0.saturating_sub(7)).step_by(8)
+        // As many words as are worth the trouble of handing them to another thread.
+        const CHUNK: usize = 1 << 13;
+        let chunks = places.iter().flat_map(|(range, _)| {
+            let (first, end) = (range.start.0.next_multiple_of(8), range.end.0.saturating_sub(7));
+            (first..end).step_by(8 * CHUNK).map(move |at| (at, end))
         });
-        return words.filter_map(|at| here(LinkAddr(at))).collect();
+        let chunks: Vec<(u64, u64)> = chunks.collect();
+        let words = |&(first, end): &(u64, u64)| (first..end).step_by(8).take(CHUNK);
+        return chunks.par_iter().flat_map_iter(words).filter_map(|at| here(LinkAddr(at))).collect();
     }
     image.relocations.iter().filter_map(|r| here(r.at)).collect()
 }

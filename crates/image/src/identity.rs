@@ -47,7 +47,9 @@ pub struct Identity {
 }
 
 impl Identity {
-    pub(crate) fn read(elf: &Elf<'_>) -> Self {
+    /// Reads them.
+    #[must_use]
+    pub fn read(elf: &Elf<'_>) -> Self {
         let mut identity = Self::default();
         let sections = elf.sections.iter().filter(|s| s.kind == raw::SHT_NOTE.0).map(|s| (s.data, 4));
         for (bytes, align) in elf.notes.iter().copied().chain(sections) {

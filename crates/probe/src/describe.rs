@@ -12,6 +12,7 @@ use relive_code::graph::Graph;
 use relive_code::loops::LoopForest;
 use relive_image::data::{self, Data};
 use relive_image::elf::Elf;
+use relive_image::identity::Identity;
 use relive_image::image::Image;
 use relive_image::lines::Lines;
 use relive_image::program::{Function, FunctionId, Program};
@@ -39,6 +40,8 @@ pub enum Fate {
     Measured(Box<Measured>),
     /// It stays as it is, and why.
     Left(String),
+    /// It never ran, and nobody asks for more than its name.
+    Idle,
 }
 
 /// What is asked of a description.
@@ -86,9 +89,10 @@ pub fn module(subject: &Subject<'_, '_>) -> profile::Module {
 fn describe_to(subject: &Subject<'_, '_>, mut add: impl FnMut(profile::Function) + Send) -> profile::Module {
     let mut module = profile::Module {
         path: subject.path.to_string(),
-        build_id: build_id(subject.image),
+        build_id: build_id(&subject.image.elf, &subject.image.identity),
         mode: subject.mode,
         layout: subject.layout,
+        only_executed: subject.program.only_executed,
         ..profile::Module::default()
     };
     let data = Data::new(subject.image, subject.program);
@@ -188,10 +192,13 @@ fn named<'l>(
 ) -> profile::Function {
     let name = texts.intern(&function.name());
     let state = match fate {
-        Fate::Measured(_) => State::Measured,
+        Fate::Measured(_) | Fate::Idle => State::Measured,
         Fate::Left(reason) => State::NotMeasured { reason: texts.intern(reason) },
     };
     let mut out = profile::Function::new(name, function.entry.0, function.size(), state);
+    if matches!(fate, Fate::Idle) {
+        return out;
+    }
     let pieces = function.cfg.pieces.iter();
     out.pieces = pieces.map(|p| profile::Piece { start: p.start.0, len: p.len() }).collect();
     for piece in &function.cfg.pieces {
@@ -460,12 +467,12 @@ fn kind(kind: ArcKind) -> EdgeKind {
 
 /// The build-id, or if the file has none a hash of its text.
 #[must_use]
-pub fn build_id(image: &Image<'_>) -> Vec<u8> {
-    if let Some(id) = &image.identity.build_id {
+pub fn build_id(elf: &Elf<'_>, identity: &Identity) -> Vec<u8> {
+    if let Some(id) = &identity.build_id {
         return id[..id.len().min(32)].to_vec();
     }
-    let hash = image.elf.text.iter().fold(hash::EMPTY, |hash, range| {
-        hash::fnv1a(hash, image.elf.bytes_in(range.start, range.len()).unwrap_or_default())
+    let hash = elf.text.iter().fold(hash::EMPTY, |hash, range| {
+        hash::fnv1a(hash, elf.bytes_in(range.start, range.len()).unwrap_or_default())
     });
     hash.to_le_bytes().to_vec()
 }

@@ -3,15 +3,18 @@
 //! Everything is known of each instruction: how often it was executed, and where branches led. Counts of blocks and of
 //! the edges between them are read off that; what remains (calls that came back, entries, returns) follows.
 
+use rayon::prelude::*;
 use relive_profile::flow;
-use relive_profile::model::{Count, EdgeKind, Foreign, Function, Module, State, Target, TargetCount};
+use relive_profile::model::{
+    Count, Edge, EdgeKind, Foreign, Function, Module, Piece, State, Target, TargetCount,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// What was executed of a module, by link addresses.
 #[derive(Default)]
 pub struct Observed {
     /// By address: how often instructions from there on were executed, up to the next entry.
-    executed: BTreeMap<u64, u64>,
+    executed: Vec<(u64, u64)>,
     /// Branches that were taken, by where the branch ends: where it led, and how often.
     taken: HashMap<u64, Vec<(u64, u64)>>,
     /// Computed jumps and calls, by their own address: where they led, and how often.
@@ -36,17 +39,17 @@ pub enum To {
 impl Observed {
     /// What was executed: from where to where, and how often.
     pub fn set_straight(&mut self, straight: impl IntoIterator<Item = (u64, u64, u64)>) {
-        let mut steps: BTreeMap<u64, i128> = BTreeMap::new();
+        let mut steps: Vec<(u64, i128)> = Vec::new();
         for (start, end, count) in straight {
-            *steps.entry(start).or_default() += i128::from(count);
-            *steps.entry(end).or_default() -= i128::from(count);
+            steps.extend([(start, i128::from(count)), (end, -i128::from(count))]);
         }
+        steps.par_sort_unstable();
         let mut sum = 0i128;
-        let executed = steps.into_iter().map(|(at, step)| {
-            sum += step;
-            (at, u64::try_from(sum).unwrap_or(u64::MAX))
-        });
-        self.executed = executed.collect();
+        self.executed.clear();
+        for same in steps.chunk_by(|a, b| a.0 == b.0) {
+            sum += same.iter().map(|(_, step)| step).sum::<i128>();
+            self.executed.push((same[0].0, u64::try_from(sum).unwrap_or(u64::MAX)));
+        }
     }
 
     /// A branch that was taken: where its instruction ends, where it led, and how often.
@@ -81,29 +84,44 @@ impl Observed {
     /// How often the instruction at an address, or around it, was executed.
     #[must_use]
     pub fn executed(&self, at: u64) -> u64 {
-        self.executed.range(..=at).next_back().map_or(0, |(_, &count)| count)
+        let behind = self.executed.partition_point(|&(start, _)| start <= at);
+        behind.checked_sub(1).map_or(0, |i| self.executed[i].1)
+    }
+
+    /// Whether anything in a piece of code was.
+    fn touches(&self, piece: &Piece) -> bool {
+        let end = piece.start.saturating_add(piece.len);
+        let inside = self.executed.partition_point(|&(start, _)| start <= piece.start);
+        let inside = self.executed[inside..].iter().take_while(|&&(start, _)| start < end);
+        self.executed(piece.start) > 0 || inside.into_iter().any(|&(_, count)| count > 0)
     }
 
     /// Fills in the counts of a module that has none.
     pub fn fill(&self, module: &mut Module) {
-        let mut reason = None;
-        for function in module.functions.iter_mut().filter(|f| f.state == State::Measured) {
+        let reason = (!self.uncounted.is_empty())
+            .then(|| module.texts.intern("counters were used up: some of its executions are not counted"));
+        module.functions.par_iter_mut().filter(|f| f.state == State::Measured).for_each(|function| {
             self.fill_function(function);
             let holds = |&(start, end): &(u64, u64)| {
                 function.pieces.iter().any(|piece| start < piece.start + piece.len && piece.start < end)
             };
             if self.uncounted.iter().any(holds) {
-                let text =
-                    || module.texts.intern("counters were used up: some of its executions are not counted");
-                function.approximate = Some(*reason.get_or_insert_with(text));
+                function.approximate = reason;
             }
-        }
+        });
         self.fill_sites(module);
         module.runs = self.processes;
     }
 
     fn fill_function(&self, function: &mut Function) {
-        self.measure(function);
+        if function.pieces.iter().any(|piece| self.touches(piece)) {
+            self.measure(function);
+        } else {
+            // What does not run is not taken either.
+            let inside = |edge: &&mut Edge| edge.from.as_block().is_some() && edge.to.as_block().is_some();
+            function.blocks.iter_mut().for_each(|block| block.count = Some(Count::measured(0)));
+            function.edges.iter_mut().filter(inside).for_each(|edge| edge.count = Some(Count::measured(0)));
+        }
         // Where several ways that nobody saw lead to one block, they stay unknown.
         flow::solve(function);
     }
@@ -141,7 +159,10 @@ impl Observed {
         let mut numbers: HashMap<&Foreign, u32> = HashMap::new();
         let mut found: Vec<Foreign> = Vec::new();
         for site in &mut module.sites {
-            for (to, count) in self.targets.get(&site.address).into_iter().flatten() {
+            let mut targets: Vec<_> = self.targets.get(&site.address).into_iter().flatten().collect();
+            // So that equal runs leave equal profiles.
+            targets.sort_unstable();
+            for (to, count) in targets {
                 let target = match to {
                     To::Own(address) => Target::Own(*address),
                     To::Generated => Target::Generated,
@@ -181,6 +202,7 @@ mod tests {
             count: None,
         };
         function.blocks = vec![block(0x10, 8), block(0x18, 8), block(0x20, 8)];
+        function.pieces = vec![Piece { start: 0x10, len: 0x18 }];
         let (out, b) = (Node::OUTSIDE, Node::block);
         let edge = |from, to, kind| Edge { from, to, kind, counter: None, count: None };
         function.edges = vec![
@@ -200,5 +222,12 @@ mod tests {
         let counts: Vec<_> = function.edges.iter().map(|e| e.count.unwrap().value()).collect();
         assert_eq!(counts, [3, 3, 12, 3, 3]);
         assert_eq!(flow::check(&function), []);
+        // Nothing of it ran.
+        function.edges.iter_mut().for_each(|edge| edge.count = None);
+        let mut observed = Observed::default();
+        observed.set_straight([(0x08, 0x10, 3), (0x28, 0x30, 3)]);
+        observed.fill_function(&mut function);
+        assert!(function.blocks.iter().all(|b| b.count == Some(Count::measured(0))));
+        assert!(function.edges.iter().all(|e| e.count.is_some_and(|c| c.value() == 0)));
     }
 }

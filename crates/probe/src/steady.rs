@@ -332,7 +332,9 @@ impl Steady {
             .functions
             .iter()
             .zip(calls_kernel)
-            .map(|(f, &kernel)| !jumps && f.cfg.is_understood() && !kernel && f.returns && is_plain(f))
+            .map(|(f, &kernel)| {
+                !jumps && f.is_read() && f.cfg.is_understood() && !kernel && f.returns && is_plain(f)
+            })
             .collect();
         if jumps {
             this.named.retain(|_, comeback| *comeback == Comeback::Again);

@@ -25,7 +25,8 @@ pub struct Survey<'a, 'd> {
 }
 
 impl<'a, 'd> Survey<'a, 'd> {
-    /// Looks at every function. Those that are understood have a flow, whether they could be rewritten or not.
+    /// Looks at every function that has been read. Those that are understood have a flow, whether they could be rewritten
+    /// or not.
     #[must_use]
     pub fn new(image: &'a Image<'d>, program: &'a Program<'d>) -> Self {
         let calls_kernel: Vec<bool> = program
@@ -40,6 +41,9 @@ impl<'a, 'd> Survey<'a, 'd> {
             .zip(calls_kernel)
             .map(|(function, calls_kernel)| {
                 let cfg = &function.cfg;
+                if !function.is_read() {
+                    return Fate::Idle;
+                }
                 if let Some(reason) = function.reason() {
                     return Fate::Left(format!("not understood: {}", reason.explanation()));
                 }
@@ -86,7 +90,7 @@ impl<'a, 'd> Survey<'a, 'd> {
                 let cfg = &self.program.functions[function].cfg;
                 Frequencies::estimate(cfg, &self.image.elf, &measured.flow).arcs
             }
-            Fate::Left(_) => Vec::new(),
+            Fate::Left(_) | Fate::Idle => Vec::new(),
         }
     }
 }

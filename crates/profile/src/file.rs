@@ -5,6 +5,7 @@ use crate::error::{Damage, ProfileError};
 use crate::model::{Function, Module, Profile};
 use crate::{flow, header, proto, slots};
 use prost::Message as _;
+use rayon::prelude::*;
 use relive_abi::rprof::{FileHeader, MAGIC, VERSION};
 use relive_abi::{PAGE, hash, page_up};
 use std::io::{Cursor, Read, Seek, SeekFrom};
@@ -89,7 +90,8 @@ impl ImageWriter {
 /// The bytes of a profile. Runs of the program can add to it if it has one module and that has counters.
 #[must_use]
 pub fn write(profile: &Profile) -> Vec<u8> {
-    write_modules(profile.modules.iter().map(|module| (module, Code::of(module))))
+    let modules: Vec<_> = profile.modules.par_iter().map(|module| (module, Code::of(module))).collect();
+    write_modules(modules)
 }
 
 fn write_modules<'m>(modules: impl IntoIterator<Item = (&'m Module, Code)>) -> Vec<u8> {

@@ -21,5 +21,6 @@ pub mod merge;
 pub mod model;
 pub mod proto;
 mod slots;
+mod unite;
 
 pub use error::{Damage, ProfileError};

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | same code, same counters (equal checksums) | counters add up |
 //! | same code (build-id, mode, blocks and edges), other counters | counts of blocks and edges add up; the result has no counters any more, so no program can go on counting in it |
+//! | same build-id and mode, both described as far as they ran | the same, function by function (`unite`) |
 //! | else | stay apart |
 
 use crate::file;
@@ -12,6 +13,7 @@ use crate::model::{
     CallSite, CalledBy, Callee, Count, Foreign, Function, Mode, Module, Profile, SiteId, Source, State,
     Target, TargetCount, TextId,
 };
+use crate::unite::unite;
 use relive_abi::rprof::SlotLayout;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub const PARTLY_MEASURED: &str = "measured in some of the runs only";
 
 /// What must be equal for counts to add up.
-type Key = (Vec<u8>, Mode, u64);
+type Key = (Vec<u8>, Mode, Option<u64>);
 
 /// The sum of profiles.
 #[must_use]
@@ -29,7 +31,9 @@ pub fn merge(profiles: impl IntoIterator<Item = Profile>) -> Profile {
         if module.checksum == 0 {
             module.checksum = file::checksum(&module);
         }
-        let key = (module.build_id.clone(), module.mode, graph(&module));
+        // What is described as far as it ran is brought into the same shape.
+        let graph = (!module.only_executed).then(|| shape(&module.functions));
+        let key = (module.build_id.clone(), module.mode, graph);
         let sum = match sums.remove(&key) {
             Some(sum) => add(sum, module),
             None => module,
@@ -47,10 +51,10 @@ pub fn merge(profiles: impl IntoIterator<Item = Profile>) -> Profile {
     Profile { modules: modules.into_iter().map(|(_, module)| module).collect() }
 }
 
-/// Stands for blocks and edges of all functions.
-fn graph(module: &Module) -> u64 {
+/// Stands for blocks and edges of functions.
+pub(crate) fn shape<'f>(functions: impl IntoIterator<Item = &'f Function>) -> u64 {
     let mut bytes = Vec::new();
-    for function in &module.functions {
+    for function in functions {
         bytes.extend(function.address.to_le_bytes());
         bytes.extend((function.blocks.len() as u64).to_le_bytes());
         for block in &function.blocks {
@@ -69,8 +73,12 @@ fn graph(module: &Module) -> u64 {
     relive_abi::hash::of(&bytes)
 }
 
-fn add(a: Module, b: Module) -> Module {
-    let mut sum = if a.checksum == b.checksum { add_counters(a, &b) } else { add_counts(a, b) };
+fn add(mut a: Module, mut b: Module) -> Module {
+    let are_same = a.checksum == b.checksum;
+    if !are_same && a.only_executed {
+        unite(&mut a, &mut b);
+    }
+    let mut sum = if are_same { add_counters(a, &b) } else { add_counts(a, b) };
     sort_targets(&mut sum);
     sum
 }

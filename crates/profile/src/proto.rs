@@ -166,6 +166,9 @@ pub struct Code {
     /// Words in data that hold addresses.
     #[prost(message, optional, tag = "15")]
     pub pointers: Option<Pointers>,
+    /// Whether only functions that ran are described.
+    #[prost(bool, tag = "16")]
+    pub only_executed: bool,
 }
 
 /// What a slot holds.

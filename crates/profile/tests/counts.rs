@@ -7,8 +7,8 @@ use relive_profile::file;
 use relive_profile::flow::{self, Inconsistency};
 use relive_profile::merge::merge;
 use relive_profile::model::{
-    Block, Call, CalledBy, Callee, Confidence, Count, Counter, Edge, EdgeKind, Function, Level, Mode, Module,
-    Node, Origin, Profile, Source, State,
+    Block, Call, CallSite, CalledBy, Callee, Confidence, Count, Counter, Edge, EdgeKind, Function, Level,
+    Mode, Module, Node, Origin, Profile, SiteId, Source, State,
 };
 use support::{Dice, Taken, block_count, measured, plan_blocks, plan_edges, program};
 
@@ -111,6 +111,36 @@ proptest! {
     }
 
     #[test]
+    fn sums_of_what_ran_do_not_depend_on_order(seed: u64, functions in 1u64..6) {
+        let mut dice = Dice(seed);
+        let mut base = program(&mut dice, functions);
+        plan_edges(&mut dice, &mut base);
+        let mut pick = || {
+            let (bytes, _) = measured(&mut dice, &base, 1);
+            Profile { modules: vec![only_executed(&mut dice, read_one(&bytes))] }
+        };
+        let (a, b, c) = (pick(), pick(), pick());
+        let left = merge([merge([a.clone(), b.clone()]), c.clone()]);
+        let right = merge([a.clone(), merge([b.clone(), c.clone()])]);
+        let turned = merge([c.clone(), b.clone(), a.clone()]);
+        prop_assert_eq!(left.modules.len(), 1);
+        prop_assert_eq!(canonical(&left), canonical(&right));
+        prop_assert_eq!(canonical(&left), canonical(&turned));
+        // Each function that one of them describes is there, with the counts of all who saw it that way.
+        for function in &left.modules[0].functions {
+            let all = [&a, &b, &c].map(|p| p.modules[0].function_at(function.address));
+            let ran: Vec<&Function> = all.into_iter().flatten().filter(|f| !f.is_idle()).collect();
+            prop_assert_eq!(function.is_idle(), ran.is_empty());
+            let same: Vec<&&Function> = ran.iter().filter(|f| f.blocks.last().map(|b| b.size) == function.blocks.last().map(|b| b.size)).collect();
+            prop_assert_eq!(function.approximate.is_some(), same.len() < ran.len());
+            for (i, block) in function.blocks.iter().enumerate() {
+                let sum: Option<u64> = same.iter().map(|f| f.blocks[i].count.map(Count::value)).sum();
+                prop_assert_eq!(block.count.map(Count::value), sum);
+            }
+        }
+    }
+
+    #[test]
     fn sums_are_sums(seed: u64, functions in 1u64..5) {
         let mut dice = Dice(seed);
         let base = program(&mut dice, functions);
@@ -130,6 +160,47 @@ proptest! {
         prop_assert_eq!(merged.modules[0].runs, 6);
         assert_counts(&merged.modules[0], &sum);
     }
+}
+
+/// The same described as far as it ran: other functions are idle, or not known.
+fn only_executed(dice: &mut Dice, mut module: Module) -> Module {
+    module = carried(dice, module);
+    module.carried.clear();
+    module.only_executed = true;
+    let mut places = Vec::new();
+    let mut functions = Vec::new();
+    for mut function in std::mem::take(&mut module.functions) {
+        function.called = false;
+        let ran = function.blocks.iter().any(|b| b.count.is_some_and(|c| c.value() > 0));
+        if !ran && dice.roll(2) == 0 {
+            places.push(None);
+            continue;
+        }
+        places.push(ran.then_some(functions.len() as u32));
+        if !ran {
+            function = Function::new(function.name, function.address, function.size, State::Measured);
+        } else if dice.roll(6) == 0 {
+            // Seen in another way.
+            function.blocks.last_mut().expect("a block").size += 1;
+        }
+        functions.push(function);
+    }
+    module.functions = functions;
+    // Calls name their sites by number.
+    let mut numbers = Vec::new();
+    for site in std::mem::take(&mut module.sites) {
+        let place = places[site.function as usize];
+        numbers.push(place.map(|_| SiteId::new(module.sites.len() as u32)));
+        module.sites.extend(place.map(|function| CallSite { function, ..site }));
+    }
+    for call in module.functions.iter_mut().flat_map(|f| &mut f.calls) {
+        if let Callee::Indirect { site } = &mut call.callee {
+            *site = site.and_then(|site| numbers[site.index() as usize]);
+        }
+    }
+    module.layout.sites = module.sites.len() as u32;
+    module.checksum = file::checksum(&module);
+    module
 }
 
 /// The same with texts numbered as a file numbers them.

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Reads the profile at `path`, which must be of the same build as `image`.
 pub(crate) fn read(path: &Path, image: &Image<'_>, binary: &Path) -> Result<Weights> {
     let profile = profiles::open(path)?;
-    let build = build_id(image);
+    let build = build_id(&image.elf, &image.identity);
     let Some(module) = profile.modules.iter().find(|module| module.build_id == build) else {
         let others: Vec<String> = profile.modules.iter().map(|m| hex(&m.build_id)).collect();
         bail!(

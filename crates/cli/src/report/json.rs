@@ -69,6 +69,7 @@ fn module(facts: &ModuleFacts<'_>) -> Value {
             "runs": source.runs,
             "steps": source.steps,
         })).collect::<Vec<_>>(),
+        "only_executed": module.only_executed,
         "lost": { "shared": module.lost.shared(), "targets": module.lost.targets() },
         "functions": coverage(facts.functions),
         "blocks": coverage(facts.blocks),

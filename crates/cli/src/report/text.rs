@@ -138,7 +138,11 @@ impl Screen<'_, '_> {
         }
         row(out, "functions", facts.functions.executed, functions)?;
         if facts.module.mode != Mode::Functions {
-            row(out, "blocks", facts.blocks.executed, share(facts.blocks))?;
+            let mut blocks = share(facts.blocks);
+            if facts.module.only_executed {
+                blocks.push_str(" in functions that ran");
+            }
+            row(out, "blocks", facts.blocks.executed, blocks)?;
         }
         Ok(writeln!(out)?)
     }

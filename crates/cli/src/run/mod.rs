@@ -65,6 +65,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "output")]
     no_count: bool,
 
+    /// Describe all code of large files too, also functions that never ran: takes a second for 10 MiB of code. Otherwise
+    /// files with more than 16 MiB of code are described as far as they were executed
+    #[arg(long, conflicts_with = "no_count")]
+    all_code: bool,
+
     /// Decode every translation again and look whether it does what the program does; ends the process, with 125, if
     /// one does not
     #[arg(long)]
@@ -223,7 +228,7 @@ fn check_place(args: &Args, output: &Path) -> Result<()> {
 
 /// Writes one profile, or one for each process.
 fn save_all(args: &Args, output: &Path, seen: &BTreeMap<u32, Seen>, since: SystemTime) -> Result<()> {
-    let mut describing = Describing::new(since, args.per_process);
+    let mut describing = Describing::new(since, args.per_process, args.all_code);
     for (&number, seen) in seen {
         let output = if number == 0 { output.to_owned() } else { numbered(output, number) };
         save(args, &output, seen, &mut describing)?;

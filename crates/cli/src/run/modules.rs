@@ -1,17 +1,22 @@
 //! What was seen of a run, as modules of a profile.
 
 use super::perf_map::PerfMap;
-use crate::build::{self, Reading};
 use crate::remedy::with_remedy;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use relive_code::addr::{AddrRange, LinkAddr};
+use relive_image::elf::Elf;
+use relive_image::identity::Identity;
 use relive_image::image::Image;
+use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options};
+use relive_image::program::{Executed, analyze, analyze_executed};
 use relive_image::watch::Watch;
 use relive_launch::generated::VERSION;
-use relive_launch::seen::{ELSEWHERE, File, Origin, Seen};
+use relive_launch::seen::{ELSEWHERE, File, Origin, Place, Seen};
 use relive_probe::describe::build_id;
 use relive_probe::generated::{self, Code};
 use relive_probe::observed::{Observed, To};
+use relive_probe::survey::Survey;
 use relive_profile::model::{Foreign, Module};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -21,19 +26,25 @@ use std::time::SystemTime;
 const KERNEL: &str = "[vdso]";
 const GENERATED: &str = "[generated]";
 
+/// A file with so many bytes of code is described as far as it was executed: all of it would take longer than most runs of
+/// it, a second for 10 MiB.
+const LARGE: u64 = 16 << 20;
+
 /// Describes what was seen. What files look like is worked out once, however many profiles they are in.
 pub(super) struct Describing {
     /// When the command began.
     since: SystemTime,
     /// Whether there will be several profiles.
     is_for_many: bool,
+    /// Whether to describe all code of large files too.
+    all_code: bool,
     files: HashMap<PathBuf, Module>,
 }
 
 impl Describing {
     /// For a command that began at some time.
-    pub(super) fn new(since: SystemTime, is_for_many: bool) -> Self {
-        Self { since, is_for_many, files: HashMap::new() }
+    pub(super) fn new(since: SystemTime, is_for_many: bool, all_code: bool) -> Self {
+        Self { since, is_for_many, all_code, files: HashMap::new() }
     }
 
     /// A module for all code of each origin that somebody wants to see.
@@ -43,37 +54,51 @@ impl Describing {
             seen.files.iter().map(|file| Known::new(&file.origin, seen, &ranges)).collect();
         let mut modules = Vec::new();
         for (number, file) in seen.files.iter().enumerate() {
-            let subject = Subject { file, number, known: &known };
+            let subject = Subject { file, number, known: &known, seen };
             let has_run = !file.straight.is_empty() || !file.uncounted.is_empty();
             let Some(own) = known[number].as_ref().filter(|own| has_run && wanted(&own.foreign.path)) else {
                 continue;
             };
-            let path = match &file.origin {
+            let mut module = match &file.origin {
                 Origin::Generated => {
-                    modules.push(subject.of_generated(seen, self.since, &ranges));
+                    modules.push(subject.of_generated(self.since, &ranges));
                     continue;
                 }
-                Origin::File(path) => path.as_path(),
-                Origin::Kernel => Path::new(KERNEL),
-            };
-            let mut module = match (self.files.get(path), &file.origin) {
-                (Some(module), _) => module.clone(),
-                (None, Origin::Kernel) => {
+                Origin::File(path) => self.of_file(path, &subject)?,
+                Origin::Kernel => {
                     let image = Image::parse(&seen.kernel, None).map_err(with_remedy)?;
-                    build::from_image(&image, None, &own.foreign.path, &Watch::default(), |m, _| Ok(m))?
-                }
-                (None, _) => {
-                    let reading = Reading { debug_files: true, lines: true };
-                    build::from_binary(path, reading, &Watch::default(), |m, _| Ok(m))?
+                    let program = analyze(&image);
+                    Survey::new(&image, &program).module(None, &own.foreign.path, &Watch::default())
                 }
             };
-            if self.is_for_many && !self.files.contains_key(path) {
-                self.files.insert(path.to_owned(), module.clone());
-            }
             subject.observed().fill(&mut module);
             modules.push(module);
         }
         Ok(modules)
+    }
+
+    /// Describes a file; nothing is counted yet.
+    fn of_file(&mut self, path: &Path, subject: &Subject<'_>) -> Result<Module> {
+        if let Some(module) = self.files.get(path) {
+            return Ok(module.clone());
+        }
+        let loaded = Loaded::open(path, &Options::default()).map_err(with_remedy)?;
+        let image = loaded.image().map_err(with_remedy).with_context(|| path.display().to_string())?;
+        let is_large = image.elf.text.iter().map(AddrRange::len).sum::<u64>() > LARGE;
+        let watch = Watch::default();
+        let program = if is_large && !self.all_code {
+            analyze_executed(&image, &subject.executed(&image.elf), &watch)
+        } else {
+            analyze(&image)
+        };
+        let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let lines = Lines::new(&loaded);
+        let module = Survey::new(&image, &program).module(Some(&lines), &place.to_string_lossy(), &watch);
+        // What was executed differs from process to process.
+        if self.is_for_many && (!is_large || self.all_code) {
+            self.files.insert(path.to_owned(), module.clone());
+        }
+        Ok(module)
     }
 }
 
@@ -87,18 +112,19 @@ struct Known {
 impl Known {
     /// `None` if it is a file that cannot be read.
     fn new(origin: &Origin, seen: &Seen, ranges: &[(u64, Vec<u8>)]) -> Option<Self> {
-        let of = |image: &Image<'_>, path: &Path| {
-            let foreign = Foreign { build_id: build_id(image), path: path.to_string_lossy().into_owned() };
-            let code = image.elf.segments.iter().filter(|s| s.executable);
+        let of = |elf: &Elf<'_>, path: &Path| {
+            let build_id = build_id(elf, &Identity::read(elf));
+            let foreign = Foreign { build_id, path: path.to_string_lossy().into_owned() };
+            let code = elf.segments.iter().filter(|s| s.executable);
             let code = code.map(|s| (s.offset, s.data.len() as u64, s.range.start.0)).collect();
             Self { foreign, code }
         };
         match origin {
             Origin::File(path) => {
                 let loaded = Loaded::open(path, &Options { find_debug_file: false, ..Options::default() });
-                Some(of(&loaded.ok()?.image().ok()?, path))
+                Some(of(&Elf::parse(&loaded.ok()?.bytes).ok()?, path))
             }
-            Origin::Kernel => Some(of(&Image::parse(&seen.kernel, None).ok()?, Path::new(KERNEL))),
+            Origin::Kernel => Some(of(&Elf::parse(&seen.kernel).ok()?, Path::new(KERNEL))),
             Origin::Generated => {
                 let foreign = Foreign { build_id: generated::build_id(ranges), path: GENERATED.into() };
                 Some(Self { foreign, code: vec![(0, u64::MAX, 0)] })
@@ -117,6 +143,7 @@ struct Subject<'a> {
     file: &'a File,
     number: usize,
     known: &'a [Option<Known>],
+    seen: &'a Seen,
 }
 
 impl Subject<'_> {
@@ -162,7 +189,28 @@ impl Subject<'_> {
         observed
     }
 
-    fn of_generated(&self, seen: &Seen, since: SystemTime, ranges: &[(u64, Vec<u8>)]) -> Module {
+    /// What was executed, and where it was entered.
+    fn executed(&self, elf: &Elf<'_>) -> Executed {
+        let straight = self.file.straight.iter().map(|&(from, to, _)| (from, to));
+        let straight = straight.chain(self.file.uncounted.iter().copied());
+        let straight = straight.filter_map(|(from, to)| {
+            Some(AddrRange::new(LinkAddr(self.link(from)?), LinkAddr(self.end(to)?)))
+        });
+        let own = |to: &Place| if to.0 == self.number { self.link(to.1).map(LinkAddr) } else { None };
+        let mut computed: HashMap<LinkAddr, Vec<LinkAddr>> = HashMap::new();
+        for (site, to) in self.file.targets.keys() {
+            if let (Some(site), Some(to)) = (self.link(*site), own(to)) {
+                computed.entry(LinkAddr(site)).or_default().push(to);
+            }
+        }
+        let others = self.seen.files.iter().zip(0..).filter(|(_, number)| *number != self.number);
+        let entered =
+            others.flat_map(|(file, _)| file.targets.keys().map(|(_, to)| to).chain(file.ways.values()));
+        Executed::new(elf, straight, &computed, entered.filter_map(own))
+    }
+
+    fn of_generated(&self, since: SystemTime, ranges: &[(u64, Vec<u8>)]) -> Module {
+        let seen = self.seen;
         let processes = self.file.processes.iter();
         let names: HashMap<u32, PerfMap> = processes.map(|&p| (p, PerfMap::of(p, since))).collect();
         let name = |at: u64| {

@@ -7,6 +7,7 @@
 mod kit;
 
 mod attach;
+mod large;
 mod limits;
 
 use kit::{Lab, Profile, Ran, relive};

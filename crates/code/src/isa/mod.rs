@@ -68,6 +68,15 @@ impl Insn {
         Decode::new(bytes, at).next()
     }
 
+    /// The place it calls, if that is written in it. `call next` only reads the program counter.
+    #[must_use]
+    pub fn call_target(&self) -> Option<LinkAddr> {
+        match self.flow() {
+            Flow::Call(to) if to != self.next_addr() => Some(to),
+            _ => None,
+        }
+    }
+
     /// Where it lies.
     #[must_use]
     pub fn addr(&self) -> LinkAddr {

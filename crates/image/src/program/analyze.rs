@@ -1,6 +1,7 @@
 //! From facts to a program: read the code of every function, let what it shows change what is known of
 //! the others, and read again those it concerns, until nothing changes.
 
+use super::executed::Executed;
 use super::holes;
 use super::layout::Layout;
 use super::links::Links;
@@ -34,6 +35,21 @@ pub(super) struct Working<'d> {
     pub(super) stale: bool,
     /// Became a piece of another function.
     pub(super) absorbed: bool,
+    /// Whether anybody wants it read.
+    pub(super) need: Need,
+    /// Whether the outline has what tables say of the inside.
+    is_complete: bool,
+}
+
+/// Why a function is read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Need {
+    /// It is not.
+    None,
+    /// Others are not understood without it: it may be a piece of them, or not come back.
+    Others,
+    /// It is asked for.
+    Own,
 }
 
 impl Working<'_> {
@@ -48,11 +64,11 @@ impl Working<'_> {
 
     /// Whether to read it only when there is nothing else to read: it is large, and what is found out
     /// elsewhere meanwhile may concern it too.
-    fn can_wait(&self) -> bool {
+    pub(super) fn can_wait(&self) -> bool {
         self.cfg.blocks.len() > MANY_BLOCKS || self.is_unread() && self.len() > MANY_BYTES
     }
 
-    fn is_unread(&self) -> bool {
+    pub(super) fn is_unread(&self) -> bool {
         self.cfg.pieces.is_empty()
     }
 
@@ -63,22 +79,63 @@ impl Working<'_> {
     pub(super) fn add_entry(&mut self, at: LinkAddr) {
         if !self.outline.entries.contains(&at) {
             self.outline.entries.push(at);
-            self.stale = true;
+            self.stale |= self.need != Need::None;
         }
+    }
+
+    /// Adds what tables say of its inside to the outline; what they say that cannot be read.
+    fn complete(&mut self, image: &Image<'_>, data: &[AddrRange]) -> Vec<Complaint> {
+        let mut complaints = Vec::new();
+        if std::mem::replace(&mut self.is_complete, true) {
+            return complaints;
+        }
+        let range = self.outline.pieces[0];
+        let frames = &image.unwind.frames;
+        let first = frames.partition_point(|f| f.range.end <= range.start);
+        for frame in frames[first..].iter().take_while(|f| f.range.start < range.end) {
+            match image.unwind.landing_pads(&image.elf, frame) {
+                Ok(pads) => self.outline.landing_pads.extend(pads),
+                Err(why) => complaints.push(Complaint::new(".gcc_except_table", why)),
+            }
+        }
+        self.outline.data = data.iter().filter(|d| d.overlaps(&range)).copied().collect();
+        complaints
     }
 }
 
 /// The analysis of one image.
 pub struct Analysis<'a, 'd> {
-    world: World<'a, 'd>,
-    functions: Vec<Working<'d>>,
+    pub(super) world: World<'a, 'd>,
+    pub(super) functions: Vec<Working<'d>>,
+    /// What is of interest; everything if nobody says.
+    pub(super) executed: Option<&'a Executed>,
     /// Where functions were ever found, also those that became pieces of others.
-    found: HashSet<LinkAddr>,
-    layout: Layout,
+    pub(super) found: HashSet<LinkAddr>,
+    pub(super) layout: Layout,
     data: Vec<AddrRange>,
     contradictions: Vec<Contradiction>,
     complaints: Vec<Complaint>,
     timings: Vec<(&'static str, Duration)>,
+}
+
+/// What is said of a place where no function is known.
+#[derive(Clone, Copy)]
+struct Mention {
+    /// Whether anything but a guess refers to it.
+    firm: bool,
+    need: Need,
+}
+
+impl Default for Mention {
+    fn default() -> Self {
+        Self { firm: false, need: Need::None }
+    }
+}
+
+impl Mention {
+    fn provenance(&self) -> Provenance {
+        if self.firm { Provenance::DataFlow } else { Provenance::Heuristic }
+    }
 }
 
 /// Blocks of a function that takes long to read.
@@ -91,6 +148,9 @@ const MANY_BYTES: u64 = 16 << 10;
 /// dozen. The limit is for files made to be difficult, and only costs precision.
 const MAX_ROUNDS: usize = 40;
 
+/// How often to look for executed code in no function, where each time the first of a stretch is found.
+const MAX_HIDDEN: usize = 16;
+
 /// Recovers all functions of `image` and their control flow.
 pub fn analyze<'d>(image: &Image<'d>) -> Program<'d> {
     analyze_watched(image, &Watch::default())
@@ -98,13 +158,23 @@ pub fn analyze<'d>(image: &Image<'d>) -> Program<'d> {
 
 /// The same, and tells how far it is.
 pub fn analyze_watched<'d>(image: &Image<'d>, watch: &Watch) -> Program<'d> {
+    analyze_scope(image, None, watch)
+}
+
+/// Recovers the functions of `image` that were executed, and as much of the others as it takes to understand those.
+/// The rest are there, without any blocks, if a table announces them.
+pub fn analyze_executed<'d>(image: &Image<'d>, executed: &Executed, watch: &Watch) -> Program<'d> {
+    analyze_scope(image, Some(executed), watch)
+}
+
+fn analyze_scope<'d>(image: &Image<'d>, executed: Option<&Executed>, watch: &Watch) -> Program<'d> {
     let start = Instant::now();
     let units = units::collect(image);
     let starts: Vec<LinkAddr> = units.units.iter().map(|u| u.range.start).collect();
     let functions_known = start.elapsed();
     let start = Instant::now();
-    let references = references::collect(image, &starts);
-    let mut analysis = Analysis::new(image, &references, units);
+    let references = references::collect(image, &starts, executed.is_some());
+    let mut analysis = Analysis::new(image, &references, units, executed);
     watch.begin(analysis.functions.len());
     analysis.timings.push(("function starts", functions_known));
     analysis.timings.push(("references", start.elapsed()));
@@ -115,7 +185,7 @@ pub fn analyze_watched<'d>(image: &Image<'d>, watch: &Watch) -> Program<'d> {
     analysis.timings.push(("control flow", start.elapsed()));
     let start = Instant::now();
     // What is left of the text may hold functions nobody mentions; they may call yet others.
-    for _ in 0..3 {
+    for _ in 0..if executed.is_some() { MAX_HIDDEN } else { 3 } {
         if !analysis.look_into_holes() {
             break;
         }
@@ -126,7 +196,12 @@ pub fn analyze_watched<'d>(image: &Image<'d>, watch: &Watch) -> Program<'d> {
 }
 
 impl<'a, 'd> Analysis<'a, 'd> {
-    fn new(image: &'a Image<'d>, references: &'a References, units: units::Units<'d>) -> Self {
+    fn new(
+        image: &'a Image<'d>,
+        references: &'a References,
+        units: units::Units<'d>,
+        executed: Option<&'a Executed>,
+    ) -> Self {
         let (noreturn_slots, noreturn_stubs) = noreturn::of_imports(image);
         let named = units.units.iter().filter(|u| u.names.iter().any(|name| noreturn::never_returns(name)));
         let declared = noreturn_stubs.into_iter().chain(named.map(|unit| unit.range.start));
@@ -134,6 +209,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
         let mut analysis = Self {
             world: World { image, references, starts: Vec::new(), noreturn, noreturn_slots },
             functions: Vec::new(),
+            executed,
             found: HashSet::new(),
             layout: Layout::default(),
             data: units.data,
@@ -142,25 +218,24 @@ impl<'a, 'd> Analysis<'a, 'd> {
             timings: Vec::new(),
         };
         for unit in units.units {
-            analysis.add(unit);
+            let need = match executed {
+                Some(executed) if !executed.touches(unit.range) => Need::None,
+                _ => Need::Own,
+            };
+            analysis.add(unit, need);
         }
+        analysis.add_executed();
+        analysis.reach_ahead();
         analysis
     }
 
-    fn add(&mut self, unit: Unit<'d>) {
-        let image = self.world.image;
-        let mut landing_pads = Vec::new();
-        let frames = &image.unwind.frames;
-        let first = frames.partition_point(|f| f.range.end <= unit.range.start);
-        for frame in frames[first..].iter().take_while(|f| f.range.start < unit.range.end) {
-            match image.unwind.landing_pads(&image.elf, frame) {
-                Ok(pads) => landing_pads.extend(pads),
-                Err(why) => self.complaints.push(Complaint::new(".gcc_except_table", why)),
-            }
+    fn add(&mut self, unit: Unit<'d>, need: Need) {
+        if self.executed.is_some() {
+            // Others must see it, whether it will be read or not.
+            self.layout.insert(unit.range, self.functions.len());
         }
         let mut entries = vec![unit.range.start];
         entries.extend(unit.more_entries);
-        let data = self.data.iter().filter(|d| d.overlaps(&unit.range)).copied().collect();
         self.found.insert(unit.range.start);
         self.functions.push(Working {
             names: unit.names,
@@ -169,15 +244,17 @@ impl<'a, 'd> Analysis<'a, 'd> {
             outline: Outline {
                 pieces: vec![unit.range],
                 entries,
-                landing_pads,
+                landing_pads: Vec::new(),
                 leaders: Vec::new(),
-                data,
+                data: Vec::new(),
                 open_ended: !unit.sized,
             },
             cfg: Cfg::default(),
             links: Links::default(),
-            stale: true,
+            stale: need != Need::None,
             absorbed: false,
+            need,
+            is_complete: false,
         });
     }
 
@@ -185,11 +262,13 @@ impl<'a, 'd> Analysis<'a, 'd> {
     fn settle(&mut self, watch: &Watch) {
         let mut read = Vec::new();
         for round in 0..MAX_ROUNDS {
+            self.fence_unread();
             self.refresh_world();
             let more = self.read_stale(watch);
             if more.is_empty() {
                 return;
             }
+            self.reach(&more);
             read.extend(more);
             if round + 1 == MAX_ROUNDS {
                 return;
@@ -221,13 +300,21 @@ impl<'a, 'd> Analysis<'a, 'd> {
         }
         // The largest first: one that takes a second must not be the last to start.
         work.sort_by_key(|(_, f)| std::cmp::Reverse(f.len()));
-        let world = &self.world;
-        work.into_iter().par_bridge().for_each(|(_, function)| {
-            function.cfg = recover(world, &function.outline);
-            function.links = Links::of(&function.cfg);
-            function.stale = false;
-            watch.step();
-        });
+        let (world, data) = (&self.world, &self.data);
+        let mut complaints: Vec<(usize, Complaint)> = work
+            .into_iter()
+            .par_bridge()
+            .flat_map_iter(|(i, function)| {
+                let complaints = function.complete(world.image, data);
+                function.cfg = recover(world, &function.outline);
+                function.links = Links::of(&function.cfg);
+                function.stale = false;
+                watch.step();
+                complaints.into_iter().map(move |complaint| (i, complaint))
+            })
+            .collect();
+        complaints.sort_by_key(|&(i, _)| i);
+        self.complaints.extend(complaints.into_iter().map(|(_, complaint)| complaint));
         for &i in &read {
             for &piece in &self.functions[i].cfg.pieces {
                 self.layout.insert(piece, i);
@@ -259,35 +346,33 @@ impl<'a, 'd> Analysis<'a, 'd> {
                 })
             },
         );
-        let by_whom = |firm| if firm { Provenance::DataFlow } else { Provenance::Heuristic };
         // From the back, so that each finds the next one as its fence.
-        for (&target, &firm) in called.iter().rev() {
+        for (&target, mention) in called.iter().rev() {
             match self.layout.holding(target) {
                 Some(owner) if !self.is_beyond_code(owner, target) => {
-                    if firm {
+                    if mention.firm {
                         self.functions[owner].add_entry(target);
                     }
                 }
-                _ => self.add_found(target, by_whom(firm)),
+                _ => self.add_found(target, mention.provenance(), mention.need),
             }
         }
-        for (&target, &firm) in jumped.iter().rev() {
+        for (&target, mention) in jumped.iter().rev() {
             // Into the middle of a known function: that is for `pieces` to judge.
             if self.layout.holding(target).is_none() {
-                self.add_found(target, by_whom(firm));
+                self.add_found(target, mention.provenance(), mention.need);
             }
         }
     }
 
-    /// What the given functions refer to and no function is known at; whether anything but a guess refers
-    /// to it.
+    /// What the given functions refer to and no function is known at.
     fn new_targets(
         &self,
         among: &[usize],
         targets: impl Fn(&Links, &mut Vec<LinkAddr>),
-    ) -> BTreeMap<LinkAddr, bool> {
+    ) -> BTreeMap<LinkAddr, Mention> {
         let image = self.world.image;
-        let mut new: BTreeMap<LinkAddr, bool> = BTreeMap::new();
+        let mut new: BTreeMap<LinkAddr, Mention> = BTreeMap::new();
         let mut found = Vec::new();
         for &i in among {
             let function = &self.functions[i];
@@ -297,7 +382,9 @@ impl<'a, 'd> Analysis<'a, 'd> {
                     && image.elf.is_text(at)
                     && image.stub_holding(at).is_none()
                 {
-                    *new.entry(at).or_default() |= !function.is_guess();
+                    let mention = new.entry(at).or_default();
+                    mention.firm |= !function.is_guess();
+                    mention.need = mention.need.max(self.need_of_found(function, at));
                 }
             }
         }
@@ -305,13 +392,13 @@ impl<'a, 'd> Analysis<'a, 'd> {
     }
 
     /// Whether the function has no stated end and no code at `at`.
-    fn is_beyond_code(&self, function: usize, at: LinkAddr) -> bool {
+    pub(super) fn is_beyond_code(&self, function: usize, at: LinkAddr) -> bool {
         let function = &self.functions[function];
         function.outline.open_ended && function.cfg.block_holding(at).is_none()
     }
 
     /// A function nobody announced.
-    fn add_found(&mut self, at: LinkAddr, who: Provenance) {
+    pub(super) fn add_found(&mut self, at: LinkAddr, who: Provenance, need: Need) {
         if self.found.contains(&at) {
             return;
         }
@@ -332,14 +419,15 @@ impl<'a, 'd> Analysis<'a, 'd> {
         if holes::is_fill(self.world.image, AddrRange::new(at, end)) {
             return;
         }
-        self.add(Unit {
+        let unit = Unit {
             range: AddrRange::new(at, end),
             names: Vec::new(),
             vouchers: Vouchers::one(who),
             sized: false,
             fragment: false,
             more_entries: Vec::new(),
-        });
+        };
+        self.add(unit, need);
         // Later finds must see this one as a fence.
         self.layout.insert(AddrRange::sized(at, 1), self.functions.len() - 1);
     }
@@ -391,15 +479,19 @@ impl<'a, 'd> Analysis<'a, 'd> {
 
     /// Adds functions found in text that belongs to none; whether there were any.
     fn look_into_holes(&mut self) -> bool {
+        if self.executed.is_some() {
+            return self.look_into_executed();
+        }
         let found = holes::candidates(self.world.image, &self.layout, &self.data, self.world.references);
         // From the back, so that each finds the next one as its fence.
         for &(at, who) in found.iter().rev() {
-            self.add_found(at, who);
+            self.add_found(at, who, Need::Own);
         }
         !found.is_empty()
     }
 
     fn finish(mut self) -> Program<'d> {
+        self.outline_others();
         // A guess that does not hold is no function: the bytes are not understood, and that is all.
         for (i, function) in self.functions.iter_mut().enumerate() {
             if function.is_guess() && (!function.cfg.is_understood() || function.cfg.blocks.is_empty()) {
@@ -434,6 +526,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
         pieces.sort_unstable();
         Program {
             functions,
+            only_executed: self.executed.is_some(),
             stretches,
             contradictions: self.contradictions,
             complaints: self.complaints,

@@ -28,7 +28,7 @@ fn free(image: &Image<'_>, layout: &Layout) -> Vec<AddrRange> {
     holes
 }
 
-fn plts(image: &Image<'_>) -> Vec<AddrRange> {
+pub(super) fn plts(image: &Image<'_>) -> Vec<AddrRange> {
     image.elf.sections.iter().filter(|s| s.loaded && is_plt_section(&s.name)).map(|s| s.range).collect()
 }
 

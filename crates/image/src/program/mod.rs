@@ -2,18 +2,21 @@
 
 mod analyze;
 mod call_graph;
+mod executed;
 mod holes;
 mod layout;
 mod links;
 mod noreturn;
 mod pieces;
+mod reach;
 mod references;
 mod statistics;
 mod units;
 mod world;
 
-pub use analyze::{Analysis, analyze, analyze_watched};
+pub use analyze::{Analysis, analyze, analyze_executed, analyze_watched};
 pub use call_graph::{Call, CallGraph, Callee};
+pub use executed::Executed;
 pub use statistics::{Amount, Statistics};
 pub use units::Contradiction;
 
@@ -74,6 +77,12 @@ impl Function<'_> {
         }
     }
 
+    /// Whether its code was looked at. If not, nothing but its outline is known.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        !self.cfg.blocks.is_empty() || !self.cfg.is_understood()
+    }
+
     /// Bytes in all its pieces.
     #[must_use]
     pub fn size(&self) -> u64 {
@@ -119,6 +128,8 @@ pub enum StretchKind {
 pub struct Program<'d> {
     /// Functions by entry address.
     pub functions: Vec<Function<'d>>,
+    /// Whether only functions that were executed were read.
+    pub only_executed: bool,
     /// Text that is in no function, by address.
     pub stretches: Vec<Stretch>,
     /// Where sources of facts disagree.

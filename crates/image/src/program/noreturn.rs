@@ -1,6 +1,6 @@
 //! Functions that never come back.
 
-use super::analyze::Working;
+use super::analyze::{Need, Working};
 use super::world::World;
 use crate::image::Image;
 use crate::relocations::Filled;
@@ -71,7 +71,7 @@ pub(super) fn of_imports(image: &Image<'_>) -> (HashSet<LinkAddr>, HashSet<LinkA
 }
 
 /// Which functions can come back: those with a return or a jump to somewhere unknown, and those that
-/// end in a tail call of one that can. The least set that satisfies this; one that is still to be read
+/// end in a tail call of one that can. The least set that satisfies this; one that has not been read
 /// is in it, for nobody knows.
 pub(super) fn returning(functions: &[Working<'_>], world: &World<'_, '_>) -> Vec<bool> {
     let mut entries: Vec<(LinkAddr, usize)> = functions
@@ -80,10 +80,11 @@ pub(super) fn returning(functions: &[Working<'_>], world: &World<'_, '_>) -> Vec
         .flat_map(|(i, f)| f.outline.entries.iter().map(move |&entry| (entry, i)))
         .collect();
     entries.par_sort_unstable();
-    let mut returns: Vec<bool> = functions.iter().map(|f| f.stale || f.links.returns).collect();
+    let is_unread = |f: &Working<'_>| f.stale || f.need == Need::None;
+    let mut returns: Vec<bool> = functions.iter().map(|f| is_unread(f) || f.links.returns).collect();
     // Pairs of a function and one that returns if it does.
     let mut waiting: Vec<(usize, usize)> = Vec::new();
-    for (i, function) in functions.iter().enumerate().filter(|(_, f)| !f.stale && !f.links.returns) {
+    for (i, function) in functions.iter().enumerate().filter(|(_, f)| !is_unread(f) && !f.links.returns) {
         for &target in &function.links.returns_if {
             match entries.binary_search_by_key(&target, |&(entry, _)| entry) {
                 Ok(found) => waiting.push((entries[found].1, i)),

@@ -4,7 +4,7 @@
 //! any; otherwise the unwind table does, which shows that the stack is not as a call leaves it, or the
 //! jumps themselves do.
 
-use super::analyze::Working;
+use super::analyze::{Need, Working};
 use super::layout::Layout;
 use super::references::References;
 use crate::names::cold_parent;
@@ -29,7 +29,8 @@ pub(super) fn absorb(functions: &mut [Working<'_>], layout: &mut Layout, referen
     let mut middles: Vec<(usize, usize, LinkAddr)> = Vec::new();
     for (i, function) in functions.iter().enumerate().filter(|(_, f)| !f.absorbed && !f.is_guess()) {
         for &(to, kind) in &function.links.exits {
-            let Some(other) = layout.holding(to).filter(|&other| other != i) else { continue };
+            let is_other = |&other: &usize| other != i && functions[other].need != Need::None;
+            let Some(other) = layout.holding(to).filter(is_other) else { continue };
             if kind == EdgeKind::FallThrough && functions[other].entry() == to {
                 continue;
             }
@@ -123,7 +124,7 @@ fn join(functions: &mut [Working<'_>], layout: &mut Layout, piece: usize, owner:
     functions[piece].absorbed = true;
     functions[piece].outline.entries.push(taken.entries[0]);
     let names = std::mem::take(&mut functions[piece].names);
-    let vouchers = functions[piece].vouchers;
+    let (vouchers, need) = (functions[piece].vouchers, functions[piece].need);
     let into = &mut functions[owner];
     for range in &taken.pieces {
         layout.hand_over(range.start, owner);
@@ -138,5 +139,6 @@ fn join(functions: &mut [Working<'_>], layout: &mut Layout, piece: usize, owner:
     into.outline.entries.extend(taken.entries.into_iter().skip(1));
     into.names.extend(names);
     into.vouchers.add_all(vouchers);
+    into.need = into.need.max(need);
     into.stale = true;
 }

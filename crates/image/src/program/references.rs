@@ -8,7 +8,7 @@ use crate::image::Image;
 use crate::relocations::Filled;
 use rayon::prelude::*;
 use relive_code::addr::{AddrRange, LinkAddr};
-use relive_code::isa::Decode;
+use relive_code::isa::{Decode, Insn};
 
 /// Addresses that are mentioned somewhere.
 pub(super) struct References {
@@ -16,12 +16,15 @@ pub(super) struct References {
     pub(super) data: Vec<LinkAddr>,
     /// Inside text, sorted: functions and labels whose address is computed or stored.
     pub(super) code: Vec<LinkAddr>,
+    /// What instructions call, sorted; empty unless asked for.
+    called: Vec<LinkAddr>,
 }
 
 /// Bytes one thread decodes at a time.
 const CHUNK: u64 = 1 << 16;
 
-pub(super) fn collect(image: &Image<'_>, known_starts: &[LinkAddr]) -> References {
+/// Looks at all text, cut where functions are known to start; for calls as well if `with_calls`.
+pub(super) fn collect(image: &Image<'_>, known_starts: &[LinkAddr], with_calls: bool) -> References {
     let mut chunks: Vec<AddrRange> = Vec::new();
     for text in &image.elf.text {
         // Cut where functions start, so that every chunk begins with an instruction.
@@ -35,7 +38,17 @@ pub(super) fn collect(image: &Image<'_>, known_starts: &[LinkAddr]) -> Reference
             at = end;
         }
     }
-    let mut all: Vec<LinkAddr> = chunks.par_iter().flat_map_iter(|&chunk| sweep(image, chunk)).collect();
+    let mut called = Vec::new();
+    let mut all: Vec<LinkAddr> = if with_calls {
+        let swept = chunks.par_iter().map(|&chunk| sweep(image, chunk, |insn| insn.call_target()));
+        let (all, calls): (Vec<_>, Vec<_>) = swept.unzip();
+        called = calls.concat();
+        called.par_sort_unstable();
+        called.dedup();
+        all.concat()
+    } else {
+        chunks.par_iter().flat_map_iter(|&chunk| sweep(image, chunk, |_| None).0).collect()
+    };
     for relocation in &image.relocations {
         match relocation.filled {
             Filled::Here(to) | Filled::Resolved(to) => all.push(to),
@@ -50,7 +63,7 @@ pub(super) fn collect(image: &Image<'_>, known_starts: &[LinkAddr]) -> Reference
     all.par_sort_unstable();
     all.dedup();
     let (code, data) = all.into_iter().partition(|&at| image.elf.is_text(at));
-    References { data, code }
+    References { data, code, called }
 }
 
 /// Code linked for fixed addresses stores them without a relocation to tell.
@@ -69,9 +82,14 @@ fn words_that_look_like_code(image: &Image<'_>) -> Vec<LinkAddr> {
     .collect()
 }
 
-fn sweep(image: &Image<'_>, chunk: AddrRange) -> Vec<LinkAddr> {
+/// What instructions mention, and what `calls` says they call.
+fn sweep(
+    image: &Image<'_>,
+    chunk: AddrRange,
+    calls: impl Fn(&Insn) -> Option<LinkAddr>,
+) -> (Vec<LinkAddr>, Vec<LinkAddr>) {
     let bytes = image.elf.bytes_in(chunk.start, chunk.len()).unwrap_or(&[]);
-    let mut found = Vec::new();
+    let (mut found, mut called) = (Vec::new(), Vec::new());
     // Code that can be loaded anywhere has no absolute addresses in it.
     let absolute = image.elf.kind == Kind::Executable;
     let mut at = chunk.start;
@@ -79,6 +97,7 @@ fn sweep(image: &Image<'_>, chunk: AddrRange) -> Vec<LinkAddr> {
         let rest = &bytes[(at.since(chunk.start) as usize).min(bytes.len())..];
         for insn in Decode::new(rest, at) {
             at = insn.next_addr();
+            called.extend(calls(&insn));
             found.extend(
                 insn.address_constants(absolute).filter(|&to| image.elf.segment_holding(to).is_some()),
             );
@@ -86,13 +105,20 @@ fn sweep(image: &Image<'_>, chunk: AddrRange) -> Vec<LinkAddr> {
         // Stumble on behind what does not decode.
         at = at.offset(1);
     }
-    found
+    called.sort_unstable();
+    called.dedup();
+    (found, called)
 }
 
 impl References {
     /// The lowest mentioned data address behind `at`.
     pub(super) fn next_data(&self, at: LinkAddr) -> Option<LinkAddr> {
         self.data.get(self.data.partition_point(|&r| r <= at)).copied()
+    }
+
+    /// The lowest address behind `at` that something calls.
+    pub(super) fn next_called(&self, at: LinkAddr) -> Option<LinkAddr> {
+        self.called.get(self.called.partition_point(|&r| r <= at)).copied()
     }
 
     /// The mentioned code addresses in `range`.

@@ -274,6 +274,8 @@ impl CodeWriter {
         }
         message(&mut code, 14, data);
         message(&mut code, 15, pointers(module));
+        let tail = proto::Code { only_executed: module.only_executed, ..proto::Code::default() };
+        code.parts.push(tail.encode_to_vec());
         code
     }
 }

@@ -136,6 +136,7 @@ fn code(bytes: &[u8]) -> Result<Module> {
         mode,
         texts: code.texts.iter().collect(),
         files: code.files,
+        only_executed: code.only_executed,
         layout: SlotLayout {
             counters: slot.counters,
             sites: slot.sites,

@@ -295,11 +295,20 @@ impl Function {
         None
     }
 
+    /// Whether it never ran, and nothing but its place is known.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.state == State::Measured && self.blocks.is_empty()
+    }
+
     /// How often it was entered from outside.
     #[must_use]
     pub fn entries(&self) -> Option<Count> {
         if self.state.is_not_measured() {
             return None;
+        }
+        if self.is_idle() {
+            return Some(Count::measured(0));
         }
         let mut enter = self.edges.iter().filter(|edge| edge.kind == EdgeKind::Enter).peekable();
         enter.peek()?;

@@ -115,6 +115,9 @@ pub struct Module {
     pub texts: Texts,
     /// Source files that [`Line::file`] means.
     pub files: Vec<String>,
+    /// Whether only functions that ran are described. Of the others those are listed that a table of the file names:
+    /// see [`Function::is_idle`].
+    pub only_executed: bool,
     /// By address.
     pub functions: Vec<Function>,
     /// By address.

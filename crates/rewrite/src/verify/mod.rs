@@ -140,7 +140,7 @@ pub fn verify<'d>(
         .enumerate()
         .filter_map(|(i, fate)| match fate {
             Fate::Measured(measured) => Some((i, &**measured)),
-            Fate::Left(_) => None,
+            Fate::Left(_) | Fate::Idle => None,
         })
         .collect();
     let mut entries = HashMap::new();
