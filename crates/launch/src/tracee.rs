@@ -1,6 +1,7 @@
 //! A thread that is traced by this one and stands still.
 
 use crate::Error;
+use crate::processes::status;
 use libc::{c_uint, c_void, pid_t, user_regs_struct};
 use relive_abi::engine::{VISIT_ENTRY, VISIT_OVER, Visit};
 use std::cell::RefCell;
@@ -297,23 +298,52 @@ fn is_fault(signal: i32) -> bool {
     matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP)
 }
 
-/// Stops a traced thread that runs. Signals that come first are for the program.
+/// Stops a traced thread that runs. Signals that come first are for the program, and so is a fault that the kernel has
+/// not told of yet: it is about the instruction at which the thread stands, which is about to be another.
 fn stop(tid: pid_t) -> Result<(), Error> {
-    request(libc::PTRACE_INTERRUPT, tid, 0)?;
+    /// More than a fault needs to be told, on a machine that is not too busy.
+    const A_MOMENT: Duration = Duration::from_millis(20);
+    let interrupt = || request(libc::PTRACE_INTERRUPT, tid, 0);
+    interrupt()?;
     let start = Instant::now();
+    let mut asked = start;
     loop {
         let mut status = 0;
         // SAFETY: the kernel writes one number.
         match unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) } {
             0 if start.elapsed() > PATIENCE => return Err(Error::Busy(tid)),
-            0 => std::thread::sleep(Duration::from_micros(50)),
+            0 => {
+                if asked.elapsed() > A_MOMENT {
+                    interrupt()?;
+                    asked = Instant::now();
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
             found if found == tid && !libc::WIFSTOPPED(status) => return Err(Error::Gone(tid)),
-            found if found == tid && status >> 16 == libc::PTRACE_EVENT_STOP => return Ok(()),
-            found if found == tid => request(libc::PTRACE_CONT, tid, libc::WSTOPSIG(status) as usize)?,
+            found if found == tid && status >> 16 == libc::PTRACE_EVENT_STOP => {
+                if !has_fault(tid) {
+                    return Ok(());
+                }
+                // It stops at the signal next.
+                request(libc::PTRACE_CONT, tid, 0)?;
+                asked = Instant::now();
+            }
+            found if found == tid => {
+                interrupt()?;
+                request(libc::PTRACE_CONT, tid, libc::WSTOPSIG(status) as usize)?;
+            }
             _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
             _ => return Err(Error::Gone(tid)),
         }
     }
+}
+
+/// Whether the kernel is about to tell a thread of a fault.
+fn has_fault(tid: pid_t) -> bool {
+    let signals = |field: &str| status(tid, field).and_then(|set| u64::from_str_radix(&set, 16).ok());
+    let (Some(pending), Some(blocked)) = (signals("SigPnd"), signals("SigBlk")) else { return false };
+    let coming = pending & !blocked;
+    (1..=64).any(|signal| coming & 1 << (signal - 1) != 0 && is_fault(signal))
 }
 
 /// One request about a traced thread.

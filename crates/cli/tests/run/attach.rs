@@ -50,6 +50,12 @@ fn while_the_engine_waits() {
     rounds("gcc -O1 -pthread", "waiting.c", "count", 10);
 }
 
+/// With faults that the kernel has not told of yet.
+#[test]
+fn while_it_fails() {
+    rounds("gcc -O1 -pthread", "faulting.c", "fault", 10);
+}
+
 /// Measures a program several times, in each of which a function executes more blocks than so many.
 fn rounds(how: &str, program: &str, function: &str, least: u64) {
     let lab = Lab::new();
