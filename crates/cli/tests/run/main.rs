@@ -289,6 +289,41 @@ fn counts_as_instrument() {
     }
 }
 
+/// Blocks and edges are counted exactly, whatever signals do meanwhile, and though a thread is ended in the middle of something.
+#[test]
+fn diversions() {
+    let lab = Lab::new();
+    for how in ["gcc -O2 -pthread", "gcc -O0 -pthread"] {
+        let native = lab.build(how, "../../run/programs/diversions.c", "program");
+        // How often each block and edge of the known work was executed, and how often that was done.
+        let counts = |signals: &str, cache: &str| {
+            let mut command = relive();
+            command.current_dir(lab.folder()).args(["run", "-o", "run.rprof", "--modules", "*/program"]);
+            command.args(["--cache-size", cache, "--"]).arg(&native).arg(signals);
+            let ran = lab.finish(command);
+            assert_eq!((ran.status.code(), ran.stderr.as_str()), (Some(0), ""), "{how}");
+            let rounds: u64 = ran.stdout.trim().parse().expect("a number");
+            let profile = Profile(lab.path("run.rprof"));
+            let known = |function: &str| ["work", "steps", "choose"].contains(&function);
+            let blocks = profile.blocks().into_iter().filter(|b| known(&b.function));
+            let edges = profile.edges().into_iter().filter(|e| known(&e.function));
+            let blocks = blocks.map(|b| ((b.function, format!("{:#x}", b.address), String::new()), b.count));
+            let edges = edges.map(|e| ((e.function, e.from, e.to), e.count));
+            (rounds, blocks.chain(edges).collect::<HashMap<_, _>>())
+        };
+        let (calm, expected) = counts("0", "512");
+        for cache in ["512", "1"] {
+            let (rounds, found) = counts("300", cache);
+            assert!(rounds > calm);
+            assert_eq!(found.len(), expected.len());
+            for (place, count) in &expected {
+                let due = count.map(|count| count / calm * rounds);
+                assert_eq!(found[place], due, "{how}, cache of {cache}: {place:?}, {rounds} times");
+            }
+        }
+    }
+}
+
 /// Each of many processes is counted once, though what they have counted is taken away while others go on.
 #[test]
 fn many_processes() {

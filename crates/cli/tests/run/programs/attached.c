@@ -294,7 +294,7 @@ int main(void) {
         CHECK(strcmp(text, "1.500 text") == 0);
         free(text);
         rounds++;
-        if (poll(&input, 1, 1) == 1) break;
+        if (poll(&input, 1, 1) == 1 && alarms > 0) break;
     }
     over = 1;
     pthread_mutex_lock(&mutex);
