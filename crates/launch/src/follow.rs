@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::arena::Arena;
 use crate::image::Image;
-use crate::processes::{status, threads};
+use crate::processes::status;
 use crate::tracee::{Tracee, let_go, request, wait};
 use crate::{attach, inject};
 use libc::pid_t;
@@ -53,9 +53,10 @@ fn answer(mailbox: &Mailbox, arena: &Arena, image: &Image) {
     // Whatever happened: nobody waits in this mailbox any more.
     reply(FREE);
     if let Err(error) = followed {
+        // One that has ended meanwhile needs nobody. Looked at before it goes on, as it may end very soon.
+        let is_over = status(tid, "State").is_none_or(|state| state.starts_with(['Z', 'X']));
         let_go(tid);
-        // One that has ended meanwhile needs nobody.
-        if !threads(tid).is_empty() {
+        if !is_over {
             eprintln!("relive: process {tid} is not followed: {error}");
         }
     }
