@@ -252,7 +252,7 @@ pub const COUNTERS_LEN: u64 = 64 << 20;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Record {
-    /// [`MAPPING`], [`UNIT`] or [`TARGET`].
+    /// [`MAPPING`] or one of those behind it.
     pub kind: u32,
     /// The length with this head.
     pub len: u32,
