@@ -4,17 +4,15 @@ use crate::arena::Arena;
 use crate::attach::{attach, detach, is_measured};
 use crate::image::Image;
 use crate::limits::Limits;
-use crate::over::{self, Each};
-use crate::run::Pipe;
+use crate::over::Each;
+use crate::run::{Pipe, serve_until};
 use crate::{Done, Ended, Error, Options, follow};
 use libc::pid_t;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Measures a process, and what it starts meanwhile, and tells of each process when it is over, or at the end: until it ends, the time is over or this process is told to end. Then
-/// all of them go on without the engine.
+/// Measures a process, and what it starts meanwhile, and tells of each process when it is over, or at the end: until it
+/// ends, the time is over or this process is told to end. Then all of them go on without the engine.
 ///
 /// # Errors
 /// If the process cannot be measured.
@@ -35,18 +33,8 @@ pub fn measure(
     follow::keep_news();
     let image = Image::new();
     let arena = attach(pid, &image, options).map_err(|error| explain(pid, error))?;
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let (_running, over) = mpsc::channel();
-        scope.spawn(|| follow::serve(&arena, &image, &stop));
-        let arena = &arena;
-        scope.spawn(move || over::tell(arena, &over, each));
-        wait(&[&told, &ended], time);
-        leave_all(arena, &image);
-        stop.store(true, Ordering::Release);
-        follow::ring(arena);
-        Ok(Done { ended: Ended::Exit(0), is_complete: arena.is_complete() })
-    })
+    serve_until(&arena, &image, each, || wait(&[&told, &ended], time));
+    Ok(Done { ended: Ended::Exit(0), is_complete: arena.is_complete() })
 }
 
 /// Takes the engine out of every process that is still there, and out of those they start meanwhile.

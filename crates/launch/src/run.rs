@@ -71,18 +71,28 @@ pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
         unsafe { libc::kill(pid, libc::SIGKILL) };
     })?;
 
+    let ended = serve_until(&arena, &image, each, || end_of(pid))?;
+    Ok(Done { ended, is_complete: arena.is_complete() })
+}
+
+/// Answers the processes, and tells of those that are over, until something has happened. What is left behind then goes on
+/// without the engine.
+pub(crate) fn serve_until<T>(
+    arena: &Arena,
+    image: &Image,
+    each: &mut Each<'_>,
+    happened: impl FnOnce() -> T,
+) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (_running, over) = mpsc::channel();
-        scope.spawn(|| follow::serve(&arena, &image, &stop));
-        let arena = &arena;
+        scope.spawn(|| follow::serve(arena, image, &stop));
         scope.spawn(move || over::tell(arena, &over, each));
-        let ended = end_of(pid);
-        // What it has left behind goes on without the engine.
-        leave_all(arena, &image);
+        let result = happened();
+        leave_all(arena, image);
         stop.store(true, Ordering::Release);
         follow::ring(arena);
-        Ok(Done { ended: ended?, is_complete: arena.is_complete() })
+        result
     })
 }
 
