@@ -4,7 +4,7 @@ use crate::Error;
 use crate::arena::Arena;
 use crate::image::Image;
 use crate::processes::status;
-use crate::tracee::{Tracee, let_go, request, wait};
+use crate::tracee::{Tracee, let_go, request, signal_of, wait};
 use crate::{attach, inject};
 use libc::pid_t;
 use relive_abi::engine::{
@@ -106,8 +106,8 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
         if pid <= 0 {
             if mailbox.state.load(Ordering::Acquire) == DID_NOT_EXECUTE {
                 request(libc::PTRACE_INTERRUPT, tid, 0)?;
-                wait(tid)?;
-                return request(libc::PTRACE_DETACH, tid, 0);
+                let signal = signal_of(wait(tid)?);
+                return request(libc::PTRACE_DETACH, tid, signal as usize);
             }
             if pid < 0 {
                 return Err(Error::Gone(tid));
@@ -127,11 +127,7 @@ fn follow(tid: pid_t, mailbox: &Mailbox, arena: &Arena, image: &Image) -> Result
             return inject::after_execution(pid, Some(mask), image, arena);
         }
         // Some signal for the program on its way.
-        let signal = match libc::WSTOPSIG(status) {
-            libc::SIGTRAP => 0,
-            signal => signal,
-        };
-        request(libc::PTRACE_CONT, pid, signal as usize)?;
+        request(libc::PTRACE_CONT, pid, signal_of(status) as usize)?;
     }
 }
 

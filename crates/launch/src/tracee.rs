@@ -285,12 +285,22 @@ pub(crate) fn let_go(tid: pid_t) -> bool {
         if result < 0 || result == tid && !libc::WIFSTOPPED(status) {
             return true;
         }
-        if request(libc::PTRACE_DETACH, tid, 0).is_ok() {
+        let signal = if result == tid { signal_of(status) } else { 0 };
+        if request(libc::PTRACE_DETACH, tid, signal as usize).is_ok() {
             return false;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
     false
+}
+
+/// The signal at which a thread stands that the program has still to be told of; 0 if it stands for another reason.
+pub(crate) fn signal_of(status: i32) -> i32 {
+    match libc::WSTOPSIG(status) {
+        AT_CALL | libc::SIGTRAP => 0,
+        _ if status >> 16 != 0 => 0,
+        signal => signal,
+    }
 }
 
 /// Whether a signal comes from what a thread itself does.

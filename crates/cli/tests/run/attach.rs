@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One of the programs for these tests.
 fn source(name: &str) -> String {
@@ -22,9 +22,16 @@ fn start(command: &mut Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
-/// Ends its input, and tells what it says and how it ends.
+/// Ends its input, and tells what it says and how it ends. One that does not is killed.
 fn end(mut child: Child) -> (Option<i32>, String) {
+    const LIMIT: Duration = Duration::from_secs(120);
     drop(child.stdin.take());
+    let start = Instant::now();
+    while start.elapsed() < LIMIT && child.try_wait().expect("its end").is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // One that has ended does not mind.
+    child.kill().expect("its end");
     let mut said = String::new();
     child.stdout.take().expect("output").read_to_string(&mut said).expect("output");
     child.stderr.take().expect("errors").read_to_string(&mut said).expect("errors");

@@ -218,13 +218,14 @@ static void on_told(int number) {
 }
 
 /* One signal at a time: none may be lost, or the other waits for ever. */
+static volatile int last;
 static void *waiter(void *unused) {
     sigset_t all, but_one;
     sigfillset(&all);
     CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
     but_one = all;
     sigdelset(&but_one, SIGUSR1);
-    while (!over) {
+    while (!last) {
         CHECK(sigsuspend(&but_one) == -1 && errno == EINTR);
         sigset_t now_set;
         pthread_sigmask(SIG_BLOCK, NULL, &now_set);
@@ -242,6 +243,7 @@ static void *teller(void *unused) {
         CHECK(told == n);
         usleep(n % 8 * 300);
     }
+    last = 1;
     pthread_kill(waiter_thread, SIGUSR1);
     return unused;
 }
@@ -264,11 +266,16 @@ int main(void) {
     enum { N = sizeof all / sizeof *all };
     pthread_t threads[N];
     int turn_number = 0;
+    /* No thread may be told before it is ready for that. */
+    quiet();
     for (int i = 0; i < N; i++) {
         long argument = all[i] == turns ? turn_number++ : 0;
         CHECK(pthread_create(&threads[i], NULL, all[i], (void *)argument) == 0);
         if (all[i] == waiter) waiter_thread = threads[i];
     }
+    sigset_t none;
+    sigemptyset(&none);
+    CHECK(pthread_sigmask(SIG_SETMASK, &none, NULL) == 0);
     struct itimerval timer = {{0, 1500}, {0, 1500}};
     CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
     puts("ready");
