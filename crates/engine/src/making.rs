@@ -118,7 +118,7 @@ impl Cache {
         let counter = request.counter;
         let may_open = before.len() + 1 < MOST;
         let is_new = |pc: u64| {
-            !self.by_pc.contains_key(&pc)
+            self.places.unit(pc).is_none()
                 && before.iter().all(|made| made.pc != pc)
                 // Whether one that has been there before can be come to without counting that is not sure.
                 && self.written.as_ref().is_none_or(|written| !written.has(pc))

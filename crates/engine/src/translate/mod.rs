@@ -15,9 +15,10 @@ mod rare;
 mod trace;
 
 use crate::flow::Source as From;
+use crate::places::NONE;
 use crate::thread::offset;
 use alloc::vec::Vec;
-pub use call::{Call, DROP, close_landing, is_call, landing, skip_call};
+pub use call::{CALL_LEN, Call, DROP, close_landing, is_call, landing, skip_call};
 use emit::Buffer;
 use free::Free;
 use relive_abi::engine as abi;
@@ -111,13 +112,17 @@ pub struct Exit {
     /// Where that field leads as long as it is not.
     pub stub: u64,
     /// The piece it belongs to.
-    pub piece: u32,
+    pub piece: u16,
     /// Its counter.
     pub counter: u32,
     /// What it is for whoever counts.
     pub source: From,
     /// Whether its field leads to where it leads.
     pub is_linked: bool,
+    /// The unit with it.
+    pub unit: u32,
+    /// Another exit that leads to the same place: see [`crate::places`].
+    pub next: u32,
 }
 
 impl Exit {
@@ -132,6 +137,8 @@ impl Exit {
         counter: abi::NO_COUNTER,
         source: From::Outside,
         is_linked: false,
+        unit: 0,
+        next: NONE,
     };
 
     /// Where its field leads as long as the way is not known. A call has an address to drop first.
@@ -139,9 +146,14 @@ impl Exit {
         if self.kind == abi::INDIRECT_CALL { self.stub - DROP.len() as u64 } else { self.stub }
     }
 
+    /// Another exit that leads to the same place.
+    pub fn next(&self) -> Option<u32> {
+        (self.next != NONE).then_some(self.next)
+    }
+
     /// As it is written down, with the number of its call.
     pub fn record(&self, call: u32) -> abi::Exit {
-        abi::Exit { piece: self.piece, counter: self.counter, to: self.to, kind: self.kind, call }
+        abi::Exit { piece: self.piece.into(), counter: self.counter, to: self.to, kind: self.kind, call }
     }
 }
 
@@ -620,7 +632,7 @@ impl Writer<'_, '_> {
     }
 
     fn exit(&mut self, kind: u32, piece: u32, from: u64, to: u64, field: u64, stub: u64) {
-        self.unit.exits.push(Exit { kind, to, from, field, stub, piece, ..Exit::NONE });
+        self.unit.exits.push(Exit { kind, to, from, field, stub, piece: piece as u16, ..Exit::NONE });
     }
 
     /// A call of the kernel: at once if the engine has nothing to do with it. The kernel overwrites `rcx`.

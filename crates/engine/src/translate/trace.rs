@@ -93,7 +93,7 @@ impl Writer<'_, '_> {
             kind: abi::GUESS,
             to: pc,
             from: pc,
-            piece: step.piece,
+            piece: step.piece as u16,
             counter,
             ..Exit::NONE
         });
