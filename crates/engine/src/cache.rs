@@ -343,10 +343,7 @@ impl Cache {
         if let Some(trigger) = unit.trigger {
             self.add_exit(trigger, maps, log);
         }
-        for (i, mut exit) in unit.exits.into_iter().enumerate() {
-            if let Some(written) = &mut self.written {
-                exit.source = written.source(&exit, record, i as u32);
-            }
+        for exit in unit.exits {
             self.add_exit(exit, maps, log);
         }
         if let Some(call) = unit.call {

@@ -67,10 +67,10 @@ impl Flow {
         self.add(End::In(number), -(entered as i64));
         self.add(End::Out(number), entered as i64 - cut as i64);
         let end = match exits.last() {
-            Some(exit) if matches!(exit.kind, abi::CALL | abi::INDIRECT_CALL) => {
-                Some(Some(End::Call(exit.call)))
+            Some(exit) if matches!(exit.kind.into(), abi::CALL | abi::INDIRECT_CALL) => {
+                Some(Some(End::Call(exit.number)))
             }
-            _ if exits.iter().any(|e| matches!(e.kind, abi::RETURN | abi::NOWHERE | abi::KERNEL)) => {
+            _ if exits.iter().any(|e| matches!(e.kind.into(), abi::RETURN | abi::NOWHERE | abi::KERNEL)) => {
                 Some(None)
             }
             _ => None,

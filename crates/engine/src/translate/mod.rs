@@ -17,6 +17,7 @@ mod trace;
 use crate::flow::Source as From;
 use crate::places::NONE;
 use crate::thread::offset;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 pub use call::{CALL_LEN, Call, DROP, close_landing, is_call, landing, skip_call};
 use emit::Buffer;
@@ -151,9 +152,10 @@ impl Exit {
         (self.next != NONE).then_some(self.next)
     }
 
-    /// As it is written down, with the number of its call.
-    pub fn record(&self, call: u32) -> abi::Exit {
-        abi::Exit { piece: self.piece.into(), counter: self.counter, to: self.to, kind: self.kind, call }
+    /// As it is written down.
+    pub fn record(&self) -> abi::Exit {
+        let number = if let From::Call(number) = self.source { number } else { self.counter };
+        abi::Exit { to: self.to, number, piece: self.piece, kind: self.kind as u16 }
     }
 }
 
@@ -287,11 +289,15 @@ const MOST_BRANCHES: usize = 8;
 /// An instruction of a unit.
 struct Step {
     insn: Insn,
-    bytes: [u8; LONGEST],
+    bytes: [u8; COPIED],
     piece: u32,
     then: Then,
     rare: Option<Rare>,
+    tie: Tie,
 }
+
+/// Copies of instructions are as long as the longest, and a bit more, so that they can be moved as a whole.
+const COPIED: usize = 16;
 
 impl Step {
     fn bytes(&self) -> &[u8] {
@@ -300,6 +306,17 @@ impl Step {
 
     fn pc(&self) -> u64 {
         self.insn.addr().0
+    }
+
+    /// Decodes the next instruction of `bytes`, which lie at `first`. Whether there is one.
+    fn decode(&mut self, decode: &mut Decode<'_>, bytes: &[u8], first: u64) -> bool {
+        if !decode.next_into(&mut self.insn) {
+            return false;
+        }
+        self.bytes = copy(&bytes[(self.pc() - first) as usize..]);
+        self.rare = self.insn.rare();
+        self.tie = decode.tie(&self.insn);
+        true
     }
 }
 
@@ -311,6 +328,14 @@ struct Way {
     next: u64,
 }
 
+/// Another step, to be decoded in its place: an instruction is moved at a cost.
+fn next_step(steps: &mut Vec<Step>, piece: usize) -> &mut Step {
+    let number = steps.len();
+    let (insn, bytes) = (Insn::default(), [0; COPIED]);
+    steps.push(Step { insn, bytes, piece: piece as u32, then: Then::On, rare: None, tie: Tie::Free });
+    &mut steps[number]
+}
+
 fn follow(source: &dyn Source, start: u64) -> Way {
     let mut pieces = Vec::with_capacity(MOST_BRANCHES);
     pieces.push(Piece { start, end: start });
@@ -320,22 +345,24 @@ fn follow(source: &dyn Source, start: u64) -> Way {
     let mut decode = Decode::new(bytes, LinkAddr(start));
     let mut first = start;
     while way.steps.len() < MOST_INSNS {
-        let mut found = decode.next();
-        if found.is_none() && way.next != first {
+        let piece = way.pieces.len() - 1;
+        let step = next_step(&mut way.steps, piece);
+        let mut is_there = step.decode(&mut decode, bytes, first);
+        if !is_there && way.next != first {
             // Perhaps only what was looked at is at its end.
             (bytes, first) = (source.bytes(way.next), way.next);
             decode = Decode::new(bytes, LinkAddr(first));
-            found = decode.next();
+            is_there = step.decode(&mut decode, bytes, first);
         }
-        let Some(insn) = found else { break };
-        let copy = copy(&bytes[(insn.addr().0 - first) as usize..]);
-        let piece = way.pieces.len() as u32 - 1;
-        let rare = insn.rare();
-        way.steps.push(Step { insn, bytes: copy, piece, then: Then::On, rare });
+        if !is_there {
+            way.steps.pop();
+            break;
+        }
+        let insn = &step.insn;
         way.next = insn.next_addr().0;
-        way.pieces[piece as usize].end = way.next;
+        way.pieces[piece].end = way.next;
         match insn.flow() {
-            _ if rare.is_some_and(rare::ends) => break,
+            _ if step.rare.is_some_and(rare::ends) => break,
             Flow::Next if insn.is_fast_syscall() => break,
             Flow::Next => {}
             Flow::Branch(_) if branches < MOST_BRANCHES => {
@@ -357,11 +384,11 @@ fn follow(source: &dyn Source, start: u64) -> Way {
 }
 
 /// An instruction's bytes, and perhaps some behind it.
-fn copy(bytes: &[u8]) -> [u8; LONGEST] {
+fn copy(bytes: &[u8]) -> [u8; COPIED] {
     match bytes.first_chunk() {
         Some(all) => *all,
         None => {
-            let mut copy = [0; LONGEST];
+            let mut copy = [0; COPIED];
             copy[..bytes.len()].copy_from_slice(bytes);
             copy
         }
@@ -369,7 +396,7 @@ fn copy(bytes: &[u8]) -> [u8; LONGEST] {
 }
 
 /// Translates the code at a place of the program.
-pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
+pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Box<Unit> {
     let way = match request.legs {
         [] => follow(request.source, request.pc),
         legs => trace::along(request.source, legs),
@@ -377,7 +404,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
     let mut writer = Writer {
         request,
         effects,
-        unit: Unit {
+        unit: Box::new(Unit {
             hot: Buffer::new(request.hot),
             cold: Buffer::new(request.cold),
             body: 0,
@@ -389,7 +416,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
             pieces: Vec::new(),
             counters: 0,
             marks: Vec::new(),
-        },
+        }),
         piece: 0,
         progress: if request.counter.is_some() { Progress::Entered } else { Progress::Counted },
     };
@@ -402,7 +429,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
 struct Writer<'a, 'b> {
     request: &'a Request<'a>,
     effects: &'b mut EffectsReader,
-    unit: Unit,
+    unit: Box<Unit>,
     piece: u32,
     progress: Progress,
 }
@@ -502,7 +529,7 @@ impl Writer<'_, '_> {
         let number = self.request.first_exit;
         let at = offset::counter(counter);
         self.mark_cold(STEP);
-        let Unit { hot, cold, .. } = &mut self.unit;
+        let Unit { hot, cold, .. } = &mut *self.unit;
         let stub = cold.here();
         if free.all_flags {
             hot.increment(at);
@@ -536,13 +563,13 @@ impl Writer<'_, '_> {
         {
             return is_end;
         }
-        match step.insn.tie(bytes) {
+        match step.tie {
             Tie::Operand { field, target } if !is_indirect(&step.insn) => {
                 let hot = &mut self.unit.hot;
                 let end = hot.here() + bytes.len() as u64;
-                hot.raw(&bytes[..field]);
-                hot.raw(&emit::near(end, target.0).to_le_bytes());
-                hot.raw(&bytes[field + 4..]);
+                let mut moved = step.bytes;
+                moved[field..field + 4].copy_from_slice(&emit::near(end, target.0).to_le_bytes());
+                hot.insn(&moved, bytes.len());
             }
             Tie::Jump(to) if is_last => {
                 self.leave_at_the_end(abi::JUMP, step.piece, pc, to.0);
@@ -591,7 +618,7 @@ impl Writer<'_, '_> {
                     self.kernel(step);
                     return true;
                 }
-                _ => self.unit.hot.raw(bytes),
+                _ => self.unit.hot.insn(&step.bytes, bytes.len()),
             },
         }
         false
