@@ -439,7 +439,8 @@ impl Cache {
         for number in self.whereabouts.take(start, end) {
             let unit = &mut self.units[number as usize];
             // Others may end with its call, even if it is not valid itself any more.
-            let back = (unit.pieces.0 + unit.pieces.1).checked_sub(1).map(|last| self.pieces[last as usize].end);
+            let back =
+                (unit.pieces.0 + unit.pieces.1).checked_sub(1).map(|last| self.pieces[last as usize].end);
             if let Some(back) = back.filter(|&back| start < back)
                 && let Some(call) = self.calls.get(&back).copied().filter(|call| call.pc < end)
             {

@@ -247,7 +247,8 @@ struct Shape(u64);
 impl Shape {
     fn add(&mut self, word: u64) {
         // The product of two numbers, of which the upper half depends on all bits.
-        let product = u128::from(self.0.rotate_left(29) ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        let product =
+            u128::from(self.0.rotate_left(29) ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
         self.0 = product as u64 ^ (product >> 64) as u64;
     }
 }

@@ -21,7 +21,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 pub use call::{CALL_LEN, Call, DROP, close_landing, is_call, landing, skip_call};
 use emit::Buffer;
-use free::Free;
+use free::{Ahead, FAR, Free};
 use relive_abi::engine as abi;
 use relive_abi::kernel::EFAULT;
 use relive_code::addr::LinkAddr;
@@ -314,8 +314,14 @@ impl Step {
             return false;
         }
         self.bytes = copy(&bytes[(self.pc() - first) as usize..]);
-        self.rare = self.insn.rare();
-        self.tie = decode.tie(&self.insn);
+        // Both are usually what they are already, and costly to move right after they were written.
+        let (rare, tie) = (self.insn.rare(), decode.tie(&self.insn));
+        if rare.is_some() {
+            self.rare = rare;
+        }
+        if !matches!(tie, Tie::Free) {
+            self.tie = tie;
+        }
         true
     }
 }
@@ -331,8 +337,14 @@ struct Way {
 /// Another step, to be decoded in its place: an instruction is moved at a cost.
 fn next_step(steps: &mut Vec<Step>, piece: usize) -> &mut Step {
     let number = steps.len();
-    let (insn, bytes) = (Insn::default(), [0; COPIED]);
-    steps.push(Step { insn, bytes, piece: piece as u32, then: Then::On, rare: None, tie: Tie::Free });
+    steps.push(Step {
+        insn: Insn::default(),
+        bytes: [0; COPIED],
+        piece: piece as u32,
+        then: Then::On,
+        rare: None,
+        tie: Tie::Free,
+    });
     &mut steps[number]
 }
 
@@ -385,14 +397,13 @@ fn follow(source: &dyn Source, start: u64) -> Way {
 
 /// An instruction's bytes, and perhaps some behind it.
 fn copy(bytes: &[u8]) -> [u8; COPIED] {
-    match bytes.first_chunk() {
-        Some(all) => *all,
-        None => {
-            let mut copy = [0; COPIED];
-            copy[..bytes.len()].copy_from_slice(bytes);
-            copy
-        }
+    #[cold]
+    fn copy_few(bytes: &[u8]) -> [u8; COPIED] {
+        let mut copy = [0; COPIED];
+        copy[..bytes.len()].copy_from_slice(bytes);
+        copy
     }
+    bytes.first_chunk().copied().unwrap_or_else(|| copy_few(bytes))
 }
 
 /// Translates the code at a place of the program.
@@ -471,8 +482,10 @@ impl Writer<'_, '_> {
     /// A place in the first piece where counting costs least.
     fn entry_place(&mut self, way: &Way) -> (usize, Free) {
         let mut best = (0, Free::NOTHING);
+        let mut known = Vec::with_capacity(FAR);
         for (i, step) in way.steps.iter().take_while(|s| s.piece == 0).enumerate() {
-            let free = Free::at(self.request.source, self.effects, step.pc());
+            let ahead = Ahead { steps: &way.steps, next: i, known: &mut known };
+            let free = Free::ahead(self.request.source, self.effects, step.pc(), ahead);
             if free.flags {
                 return (i, free);
             }
