@@ -344,26 +344,21 @@ pub struct Piece {
     pub start: u64,
     /// Behind the last.
     pub end: u64,
-    /// The mapping it lies in.
-    pub mapping: u32,
-    /// Fill.
-    pub unused: u32,
 }
 
 /// A way out of a unit.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// The piece it leaves.
-    pub piece: u32,
-    /// For a [`GUESS`], the counter of how often it is wrong; otherwise [`NO_COUNTER`]: see [`Edge`].
-    pub counter: u32,
     /// Where it leads, as far as that is known: 0 if it is computed.
     pub to: u64,
+    /// For a [`GUESS`], the counter of how often it is wrong. For a [`CALL`] or an [`INDIRECT_CALL`], its number: that of
+    /// others that end with the same call. Otherwise nothing: see [`Edge`].
+    pub number: u32,
+    /// The piece it leaves.
+    pub piece: u16,
     /// One of the kinds below.
-    pub kind: u32,
-    /// For a [`CALL`] or an [`INDIRECT_CALL`], its number: that of others that end with the same call.
-    pub call: u32,
+    pub kind: u16,
 }
 
 /// The end of a unit: a jump, or simply the next instruction.

@@ -9,16 +9,16 @@ use crate::guard::Guard;
 use crate::log::Log;
 use crate::making::{Made, threshold};
 use crate::maps::Maps;
+use crate::places::Places;
 use crate::region::{Region, Regions};
 use crate::returns::Returns;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
 use crate::translate::free::Free;
-use crate::translate::{self, Call, DROP, Entrance, Exit, LONGEST, Leg, Mark, Piece, Request, landing};
+use crate::translate::{self, CALL_LEN, DROP, Entrance, Exit, Leg, Mark, Piece, Request, landing};
 use crate::whereabouts::Whereabouts;
 use crate::written::{WayOut, Written};
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use relive_abi::PAGE;
@@ -91,14 +91,12 @@ impl Entry {
 /// Everything that is translated.
 pub struct Cache {
     pub(crate) units: Vec<Entry>,
-    pub(crate) by_pc: HashMap<u64, u32>,
+    pub(crate) places: Places,
     pub(crate) exits: Vec<Exit>,
     pub(crate) pieces: Vec<Piece>,
     pub(crate) whereabouts: Whereabouts,
-    /// Exits by where they lead.
-    pub(crate) ways: HashMap<u64, Vec<u32>>,
     /// By the address they come back to.
-    pub(crate) calls: BTreeMap<u64, Call>,
+    pub(crate) calls: HashMap<u64, KnownCall>,
     /// What place is what place in the program, for units whose code can change.
     pub(crate) marks: HashMap<u32, Vec<Mark>>,
     pub(crate) sites: Sites,
@@ -129,12 +127,11 @@ impl Cache {
     pub fn new(count: bool, most: u64) -> Self {
         Self {
             units: Vec::new(),
-            by_pc: HashMap::new(),
+            places: Places::default(),
             exits: Vec::new(),
             pieces: Vec::new(),
             whereabouts: Whereabouts::default(),
-            ways: HashMap::new(),
-            calls: BTreeMap::new(),
+            calls: HashMap::new(),
             marks: HashMap::new(),
             sites: Sites::reserve(),
             returns: Returns::reserve(),
@@ -185,9 +182,10 @@ impl Cache {
     /// Where a return to `pc` lands.
     pub fn enter_by_return(&mut self, pc: u64, maps: &mut Maps, log: &mut Log) -> Option<Landing> {
         log.statistics().returns += 1;
-        if let Some(&Call { body, landing, .. }) = self.calls.get(&pc) {
-            self.returns.put(pc, landing);
-            return Some(Landing { at: landing, body });
+        if let Some(call) = self.calls.get(&pc) {
+            let landing = Landing { at: call.at + CALL_LEN, body: call.body };
+            self.returns.put(pc, landing.at);
+            return Some(landing);
         }
         // Whether returns can come there without being counted is not known in advance.
         let entrance = if self.written.is_some() { Entrance::Jump } else { Entrance::Return };
@@ -221,7 +219,7 @@ impl Cache {
             let number = self.exits.len() as u32;
             self.add_exit(exit, maps, log);
             // It is about to be taken, or has been before.
-            if let Some(&unit) = self.by_pc.get(&exit.to) {
+            if let Some(unit) = self.places.unit(exit.to) {
                 self.link(number, unit, maps, log);
             }
         }
@@ -264,7 +262,7 @@ impl Cache {
 
     /// The number in the log of the unit at an address.
     pub(crate) fn record_at(&self, pc: u64) -> u32 {
-        self.by_pc.get(&pc).map_or(0, |&unit| self.units[unit as usize].record)
+        self.places.unit(pc).map_or(0, |unit| self.units[unit as usize].record)
     }
 
     pub(crate) fn find_or_translate(
@@ -274,15 +272,15 @@ impl Cache {
         maps: &mut Maps,
         log: &mut Log,
     ) -> Option<u32> {
-        match self.by_pc.get(&pc) {
-            Some(&unit) => Some(unit),
+        match self.places.unit(pc) {
+            Some(unit) => Some(unit),
             None => self.translate(pc, entrance, Vec::new(), maps, log),
         }
     }
 
     /// A place that is often entered: replaces its unit by one that follows the usual way.
     pub fn heat(&mut self, pc: u64, counts: &dyn Fn(u32) -> u64, maps: &mut Maps, log: &mut Log) {
-        let Some(&old) = self.by_pc.get(&pc).filter(|&&unit| !self.units[unit as usize].is_trace()) else {
+        let Some(old) = self.places.unit(pc).filter(|&unit| !self.units[unit as usize].is_trace()) else {
             return;
         };
         let legs = self.usual_way(pc, counts, maps);
@@ -303,8 +301,8 @@ impl Cache {
 
     /// The unit that an exit belongs to.
     pub(crate) fn unit_of(&self, exit: u32) -> Option<u32> {
-        let after = self.units.partition_point(|unit| unit.first_exit <= exit);
-        after.checked_sub(1).map(|unit| unit as u32)
+        let unit = self.exits[exit as usize].unit;
+        ((unit as usize) < self.units.len()).then_some(unit)
     }
 
     /// Takes in a unit that is in its place; returns may arrive right before it.
@@ -341,36 +339,33 @@ impl Cache {
         }
         self.whereabouts.insert(number, [unit.hot.at, unit.cold.at], &unit.pieces);
         self.pieces.extend(unit.pieces);
-        self.by_pc.insert(pc, number);
+        let mut waiting = self.places.set_unit(pc, number);
         if let Some(trigger) = unit.trigger {
             self.add_exit(trigger, maps, log);
         }
-        for (i, mut exit) in unit.exits.into_iter().enumerate() {
-            if let Some(written) = &mut self.written {
-                exit.source = written.source(&exit, record, i as u32);
-            }
+        for exit in unit.exits {
             self.add_exit(exit, maps, log);
         }
         if let Some(call) = unit.call {
             self.add_exit(call.way, maps, log);
             self.returns.put(call.back, call.landing);
-            self.calls.insert(call.back, call);
+            self.calls.insert(call.back, KnownCall { pc: call.pc, at: call.at, body: call.body });
         }
         // Those that have been waiting for it, or led to what was there before.
-        for exit in self.ways.get(&pc).cloned().unwrap_or_default() {
+        while let Some(exit) = waiting {
             self.link(exit, number, maps, log);
+            waiting = self.exits[exit as usize].next();
         }
     }
 
     /// An exit that counts is linked when it is first taken, as many never are; others as soon as that can be done.
     fn add_exit(&mut self, exit: Exit, maps: &mut Maps, log: &mut Log) {
         let number = self.exits.len() as u32;
+        let mut exit = Exit { unit: (self.units.len() as u32).wrapping_sub(1), ..exit };
+        let can_link = exit.field != 0 && exit.to != 0 && self.written.is_none();
+        let unit = if can_link { self.places.add_way(number, &mut exit) } else { None };
         self.exits.push(exit);
-        if exit.field == 0 || exit.to == 0 || self.written.is_some() {
-            return;
-        }
-        self.ways.entry(exit.to).or_default().push(number);
-        if let Some(&unit) = self.by_pc.get(&exit.to) {
+        if let Some(unit) = unit {
             self.link(number, unit, maps, log);
         }
     }
@@ -393,8 +388,9 @@ impl Cache {
         };
         patch(exit.field, to);
         self.links += 1;
-        if self.written.is_some() && !core::mem::replace(&mut self.exits[number as usize].is_linked, true) {
-            self.ways.entry(exit.to).or_default().push(number);
+        let exit = &mut self.exits[number as usize];
+        if self.written.is_some() && !core::mem::replace(&mut exit.is_linked, true) {
+            self.places.add_way(number, exit);
         }
         on
     }
@@ -440,34 +436,35 @@ impl Cache {
     /// Gives up what was made from a range of the program's memory. Whether there was any.
     pub fn invalidate(&mut self, start: u64, end: u64) -> bool {
         let mut any = false;
-        let backs = self.calls.range(start..end.saturating_add(LONGEST as u64));
-        let backs: Vec<u64> = backs.filter(|(_, call)| call.pc < end).map(|(&back, _)| back).collect();
-        for call in backs.into_iter().filter_map(|back| self.calls.remove(&back)) {
-            self.returns.remove(call.back);
-            translate::close_landing(call.landing);
-        }
         for number in self.whereabouts.take(start, end) {
             let unit = &mut self.units[number as usize];
+            // Others may end with its call, even if it is not valid itself any more.
+            let back =
+                (unit.pieces.0 + unit.pieces.1).checked_sub(1).map(|last| self.pieces[last as usize].end);
+            if let Some(back) = back.filter(|&back| start < back)
+                && let Some(call) = self.calls.get(&back).copied().filter(|call| call.pc < end)
+            {
+                self.calls.remove(&back);
+                self.returns.remove(back);
+                translate::close_landing(call.at + CALL_LEN);
+            }
             if !unit.is_valid {
                 continue;
             }
             any = true;
             unit.is_valid = false;
             self.invalid += 1;
-            self.by_pc.remove(&unit.pc);
+            let mut way = self.places.remove_unit(unit.pc, self.written.is_none());
             self.returns.remove(unit.pc);
             if let Some(landing) = unit.landing {
                 translate::close_landing(landing.at);
                 self.calls.remove(&unit.pc);
             }
-            let ways = self.ways.get_mut(&unit.pc);
-            for &mut exit in ways.into_iter().flatten() {
+            while let Some(exit) = way {
                 let exit = &mut self.exits[exit as usize];
                 exit.is_linked = false;
                 patch(exit.field, exit.stub);
-            }
-            if self.written.is_some() {
-                self.ways.remove(&unit.pc);
+                way = exit.next();
             }
             // What comes there may be other code, which is counted apart.
             for exit in self.sites.forget(unit.pc) {
@@ -632,6 +629,17 @@ pub struct Entered {
     pub at: u64,
     /// What the thread has to count that goes there.
     pub counter: Option<u32>,
+}
+
+/// A call in the cache that others may end with as well.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownCall {
+    /// The program's call.
+    pub pc: u64,
+    /// The `call`; its landing is right behind.
+    pub at: u64,
+    /// Behind the landing.
+    pub body: u64,
 }
 
 /// Where a return arrives.

@@ -42,7 +42,20 @@ pub struct Flow {
     call_numbers: HashMap<u64, u32>,
     targets: HashMap<u32, End>,
     /// The ways that were taken, each to a unit or outside, with their counters.
-    ways: HashMap<(Source, Option<u32>), Option<u32>>,
+    ways: HashMap<Way, u32>,
+}
+
+/// A way as a key: where it comes from, and the unit it leads to.
+type Way = (u64, u32);
+
+fn key(from: Source, to: Option<u32>) -> Way {
+    let from = match from {
+        Source::Exit(unit, exit) => u64::from(unit) << 32 | u64::from(exit) << 2,
+        Source::Call(number) => u64::from(number) << 32 | 1,
+        Source::Target(counter) => u64::from(counter) << 32 | 2,
+        Source::Outside => 3,
+    };
+    (from, to.unwrap_or(abi::OUTSIDE))
 }
 
 impl Default for Flow {
@@ -69,10 +82,7 @@ impl Flow {
         let left = self.fresh();
         self.units.push(entered);
         let end = match exits.last() {
-            Some(exit) if is_call(exit) => {
-                let number = self.call(exit.from);
-                Some(self.calls[number as usize])
-            }
+            Some(Exit { source: Source::Call(number), .. }) => Some(self.calls[*number as usize]),
             // Most calls of the kernel come back. But the engine may have led the program elsewhere.
             _ if exits.iter().any(|e| matches!(e.kind, abi::RETURN | abi::NOWHERE | abi::KERNEL)) => {
                 Some(OUTSIDE)
@@ -97,7 +107,8 @@ impl Flow {
 
     /// The counter of a way to a unit, or outside, if it has one and has been taken before.
     pub fn known(&self, from: Source, to: Option<u32>) -> Option<Option<u32>> {
-        self.ways.get(&(from, to)).copied()
+        let counter = *self.ways.get(&key(from, to))?;
+        Some((counter != abi::NO_COUNTER).then_some(counter))
     }
 
     /// Learns of a way that is taken for the first time. Whether it has to be counted.
@@ -109,7 +120,7 @@ impl Flow {
 
     /// Remembers the counter of a way.
     pub fn insert(&mut self, from: Source, to: Option<u32>, counter: Option<u32>) {
-        self.ways.insert((from, to), counter);
+        self.ways.insert(key(from, to), counter.unwrap_or(abi::NO_COUNTER));
     }
 
     fn left(&mut self, from: Source) -> End {
@@ -198,10 +209,10 @@ mod tests {
     #[test]
     fn calls_are_shared() {
         let mut flow = Flow::default();
-        let call = Exit { kind: abi::CALL, from: 0x1000, ..Exit::NONE };
+        let number = flow.call(0x1000);
+        let call = Exit { kind: abi::CALL, source: Source::Call(number), ..Exit::NONE };
         (0..2).for_each(|_| flow.add_unit(&[call], true));
         flow.add_unit(&[], true);
-        let number = flow.call(0x1000);
         assert!(!flow.closes(Source::Call(number), Some(2)));
         assert!(flow.closes(Source::Exit(0, 0), Some(2)));
     }

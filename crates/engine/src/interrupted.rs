@@ -62,7 +62,7 @@ impl Interrupted {
             at: 0,
             pc: exit.from,
             spilled: Spilled::default(),
-            piece: exit.piece,
+            piece: exit.piece.into(),
             progress: Progress::Counted,
         };
         self.write(unit, &mark, exit.from, log);

@@ -38,6 +38,7 @@ pub mod making;
 pub mod maps;
 pub mod masks;
 pub mod message;
+pub mod places;
 pub mod process;
 pub mod processor;
 pub mod program_memory;

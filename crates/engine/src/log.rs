@@ -1,9 +1,9 @@
 //! What the engine writes down for whoever reads the counters: what code lies where, and what each counter counts.
 
-use crate::{limits, room};
+use crate::{limits, room, zone};
 use core::sync::atomic::Ordering;
 use relive_abi::engine::{self as abi, Arena, LogHead, Record, Statistics};
-use relive_abi::page_up;
+use relive_abi::{PAGE, page_up};
 
 const HEAD: u64 = size_of::<LogHead>() as u64;
 
@@ -15,6 +15,8 @@ pub struct Log {
     offset: u64,
     /// How long it can get.
     most: u64,
+    /// How much of it is in memory already.
+    ready: u64,
     /// Statistics that find no place there.
     unread: Statistics,
 }
@@ -44,7 +46,7 @@ unsafe impl Plain for Record {}
 impl Log {
     /// Nowhere: what is written is lost.
     pub fn nowhere() -> Self {
-        Self { at: 0, offset: 0, most: 0, unread: Statistics::default() }
+        Self { at: 0, offset: 0, most: 0, ready: 0, unread: Statistics::default() }
     }
 
     /// A new one for this process.
@@ -55,7 +57,7 @@ impl Log {
         // SAFETY: a part of the arena that is this process's alone.
         let head = unsafe { &mut *(at as *mut LogHead) };
         (head.engine, head.engine_end) = crate::entry::own();
-        Some(Self { at, offset, most: limits::log(), unread: Statistics::default() })
+        Some(Self { at, offset, most: limits::log(), ready: page_up(HEAD), unread: Statistics::default() })
     }
 
     /// Where it lies in the arena.
@@ -98,6 +100,18 @@ impl Log {
         }
     }
 
+    /// Asks for memory for many pages at once: the more, the more has been written.
+    fn prepare(&mut self, end: u64) {
+        const LEAST: u64 = 32 << 10;
+        const MOST: u64 = 512 << 10;
+        let len = page_up(self.ready / 2).clamp(LEAST, MOST);
+        let (from, to) = (self.ready, page_up(end + len).min(self.most & !(PAGE - 1)));
+        self.ready = to.max(end);
+        if from < to {
+            zone::populate(self.at + from, to - from);
+        }
+    }
+
     /// Writes a record in several parts, and says where what follows its head is. What finds no room any more is lost.
     pub fn write(&mut self, kind: u32, parts: &[&[u8]]) -> Option<u64> {
         if self.at == 0 {
@@ -110,6 +124,9 @@ impl Log {
         let size = size.next_multiple_of(8) as u64;
         if start + size + HEAD > self.most {
             return None;
+        }
+        if start + size + HEAD > self.ready {
+            self.prepare(start + size + HEAD);
         }
         let mut to = self.at + HEAD + start;
         let head = Record { kind, len: size as u32 };

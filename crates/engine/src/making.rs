@@ -5,6 +5,7 @@ use crate::log::Log;
 use crate::maps::{Mapping, Maps};
 use crate::translate::{self, Entrance, LONGEST, Leg, Piece, Request, Unit};
 use crate::{verify, written};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// A unit in its place, what it was translated with, and its number in the log.
@@ -15,7 +16,7 @@ pub(crate) struct Made {
     pub first_exit: u32,
     pub counter: Option<u32>,
     pub record: u32,
-    pub unit: Unit,
+    pub unit: Box<Unit>,
 }
 
 /// Units one behind the other at most.
@@ -99,7 +100,7 @@ impl Cache {
         };
         let can_change = |p: &Piece| maps.find(p.start).is_some_and(Mapping::can_change);
         let (mut unit, record) = loop {
-            let unit = translate::translate(&request, &mut self.effects);
+            let mut unit = translate::translate(&request, &mut self.effects);
             if unit.pieces.iter().any(can_change)
                 && (self.guard.watch(&unit.pieces, maps) || !core::mem::replace(&mut request.marks, true))
             {
@@ -110,7 +111,7 @@ impl Cache {
             let shape = written::shape(&unit, maps);
             let counter = written.counter(pc, shape);
             if counter == request.counter {
-                let record = written.unit(pc, shape, counter, &unit, maps, log);
+                let record = written.unit(pc, shape, counter, &mut unit, maps, log);
                 break (unit, record);
             }
             request.counter = counter;
@@ -118,7 +119,7 @@ impl Cache {
         let counter = request.counter;
         let may_open = before.len() + 1 < MOST;
         let is_new = |pc: u64| {
-            !self.by_pc.contains_key(&pc)
+            self.places.unit(pc).is_none()
                 && before.iter().all(|made| made.pc != pc)
                 // Whether one that has been there before can be come to without counting that is not sure.
                 && self.written.as_ref().is_none_or(|written| !written.has(pc))

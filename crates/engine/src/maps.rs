@@ -4,6 +4,7 @@ use crate::guard::Guard;
 use crate::log::{self, Log};
 use crate::translate::{LONGEST, Source};
 use alloc::vec::Vec;
+use core::cell::Cell;
 use relive_abi::PAGE;
 use relive_abi::engine::{self as abi};
 use relive_abi::{hash, kernel};
@@ -78,12 +79,14 @@ pub struct Maps {
     numbers: u32,
     /// What belongs to the engine.
     own: Vec<(u64, u64)>,
+    /// Which one was found last: mostly it is the same again.
+    last: Cell<usize>,
 }
 
 impl Maps {
     /// None.
     pub const fn new() -> Self {
-        Self { known: Vec::new(), numbers: 0, own: Vec::new() }
+        Self { known: Vec::new(), numbers: 0, own: Vec::new(), last: Cell::new(0) }
     }
 
     /// Memory that is the engine's, not the program's.
@@ -98,8 +101,14 @@ impl Maps {
 
     /// What a place belongs to, as far as known.
     pub fn find(&self, pc: u64) -> Option<&Mapping> {
-        let after = self.known.partition_point(|m| m.start <= pc);
-        self.known[..after].last().filter(|m| pc < m.end)
+        let holds = |m: &&Mapping| (m.start..m.end).contains(&pc);
+        if let Some(same) = self.known.get(self.last.get()).filter(holds) {
+            return Some(same);
+        }
+        let last = self.known.partition_point(|m| m.start <= pc).checked_sub(1)?;
+        let found = self.known.get(last).filter(holds)?;
+        self.last.set(last);
+        Some(found)
     }
 
     /// The same, and looks again if it is not known, or what an instruction at its end may need of the next.

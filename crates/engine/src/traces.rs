@@ -77,7 +77,7 @@ impl Cache {
 
     /// The unit that counts what happens at a place. Traces that are loops are not made part of others.
     fn first_unit(&self, pc: u64, is_head: bool) -> Option<u32> {
-        let unit = *self.by_pc.get(&pc)?;
+        let unit = self.places.unit(pc)?;
         let entry = &self.units[unit as usize];
         match entry.older {
             Some(_) if !is_head && entry.is_loop => None,
@@ -119,14 +119,14 @@ impl Cache {
 
     /// How often an exit has been taken, more or less: its share of what has come to where it leads.
     fn about(&self, exit: &Exit, number: u32, counts: &dyn Fn(u32) -> u64) -> u64 {
-        let (true, Some(&to)) = (exit.is_linked, self.by_pc.get(&exit.to)) else { return 0 };
+        let (true, Some(to)) = (exit.is_linked, self.places.unit(exit.to)) else { return 0 };
         let entered = |unit: u32| counts_of(&self.units[unit as usize], counts);
         let older = self.units[to as usize].older;
         let weight = |number: u32| match self.exits[number as usize].source {
             Source::Target(counter) => counts(counter),
             _ => self.unit_of(number).map_or(0, entered),
         };
-        let all: u64 = self.ways.get(&exit.to).into_iter().flatten().map(|&way| weight(way)).sum();
+        let all: u64 = self.places.ways(exit.to, &self.exits).map(weight).sum();
         let share = u128::from(entered(to) + older.map_or(0, entered)) * u128::from(weight(number))
             / u128::from(all.max(1));
         share as u64

@@ -1,6 +1,7 @@
 //! Which unit lies where: in the cache, and by what it was made from. Asked for at every signal and every change of
 //! code, when there may be hundreds of thousands.
 
+use crate::places::NONE;
 use crate::translate::Piece;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -13,8 +14,16 @@ pub struct Whereabouts {
     /// Where parts of units begin in the cache, each row in order. Code is put one behind the other, in a few places, so that
     /// there are few rows.
     rows: Vec<Vec<(u64, u32)>>,
-    /// Units that have code in a page of the program.
-    pages: HashMap<u64, Vec<u32>>,
+    /// For pages of the program, the last of [`Self::members`].
+    pages: HashMap<u64, u32>,
+    members: Vec<Member>,
+}
+
+/// A unit that has code in a page.
+struct Member {
+    unit: u32,
+    /// Another one.
+    next: u32,
 }
 
 fn pages(start: u64, end: u64) -> Range<u64> {
@@ -31,10 +40,15 @@ impl Whereabouts {
                 None => self.rows.push(alloc::vec![(at, unit)]),
             }
         }
+        let mut last_page = None;
         for page in pieces.iter().flat_map(|piece| pages(piece.start, piece.end)) {
-            let units = self.pages.entry(page).or_default();
-            if units.last() != Some(&unit) {
-                units.push(unit);
+            if last_page.replace(page) == Some(page) {
+                continue;
+            }
+            let last = self.pages.entry(page).or_insert(NONE);
+            if *last == NONE || self.members[*last as usize].unit != unit {
+                let next = core::mem::replace(last, self.members.len() as u32);
+                self.members.push(Member { unit, next });
             }
         }
     }
@@ -50,17 +64,25 @@ impl Whereabouts {
 
     /// Takes out all units with code in the pages of a range, each once or more often.
     pub fn take(&mut self, start: u64, end: u64) -> Vec<u32> {
-        let mut found = Vec::new();
+        let mut taken = Vec::new();
         if (end - start) / PAGE > self.pages.len() as u64 {
-            self.pages.retain(|page, units| {
+            self.pages.retain(|page, last| {
                 let is_in = pages(start, end).contains(page);
                 if is_in {
-                    found.append(units);
+                    taken.push(*last);
                 }
                 !is_in
             });
         } else {
-            found.extend(pages(start, end).filter_map(|page| self.pages.remove(&page)).flatten());
+            taken.extend(pages(start, end).filter_map(|page| self.pages.remove(&page)));
+        }
+        let mut found = Vec::new();
+        for last in taken {
+            let mut next = last;
+            while let Some(member) = self.members.get(next as usize) {
+                found.push(member.unit);
+                next = member.next;
+            }
         }
         found
     }
@@ -86,5 +108,17 @@ mod tests {
             assert!(parts.iter().all(|at| whereabouts.at(at + 7) == Some(unit as u32)));
         }
         assert_eq!(whereabouts.at(0xfff), None);
+    }
+
+    #[test]
+    fn units_of_pages() {
+        let mut whereabouts = Whereabouts::default();
+        let piece = |page: u64, end: u64| Piece { start: page * PAGE + 8, end: end * PAGE + 16 };
+        whereabouts.insert(0, [0, 0], &[piece(1, 1), piece(1, 1), piece(2, 3)]);
+        whereabouts.insert(1, [0, 0], &[piece(3, 3)]);
+        assert_eq!(whereabouts.take(PAGE, 2 * PAGE), [0]);
+        assert_eq!(whereabouts.take(3 * PAGE, 4 * PAGE), [1, 0]);
+        assert_eq!(whereabouts.take(3 * PAGE, 4 * PAGE), []);
+        assert_eq!(whereabouts.take(0, u64::MAX), [0]);
     }
 }

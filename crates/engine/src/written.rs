@@ -10,7 +10,6 @@ use crate::translate::{Exit, Piece, Unit};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use relive_abi::engine as abi;
-use relive_abi::hash;
 
 /// All of it.
 #[derive(Default)]
@@ -104,17 +103,22 @@ impl Written {
         pc: u64,
         shape: u64,
         counter: Option<u32>,
-        unit: &Unit,
+        unit: &mut Unit,
         maps: &Maps,
         log: &mut Log,
     ) -> u32 {
-        if let Some(number) = self.find(pc, shape) {
+        let known = self.find(pc, shape);
+        let number = known.unwrap_or(self.units.len() as u32);
+        for (exit, i) in unit.exits.iter_mut().zip(0..) {
+            let call = is_call(exit).then(|| self.flow.call(exit.from));
+            exit.source = call.map_or(Source::Exit(number, i), Source::Call);
+        }
+        if known.is_some() {
             if !is_in_files(unit, maps) {
                 log.write(abi::AGAIN, &[&number.to_le_bytes(), &[0; 4]]);
             }
             return number;
         }
-        let number = self.units.len() as u32;
         if counter.is_some() {
             self.counters += unit.counters;
         } else {
@@ -145,11 +149,6 @@ impl Written {
         log.write(abi::TARGET, &[log::bytes(&target)]);
         self.targets.insert((unit, site, to_unit), counter);
         counter
-    }
-
-    /// What an exit of a unit, by its number there, is as the start of ways.
-    pub fn source(&mut self, exit: &Exit, unit: u32, number: u32) -> Source {
-        if is_call(exit) { Source::Call(self.flow.call(exit.from)) } else { Source::Exit(unit, number) }
     }
 
     /// The counter of a way to a unit, or to where no code is, if it has to be counted.
@@ -189,20 +188,16 @@ impl Written {
         counter
     }
 
-    fn write_down(&mut self, log: &mut Log, maps: &Maps, counter: Option<u32>, unit: &Unit) {
+    fn write_down(&self, log: &mut Log, maps: &Maps, counter: Option<u32>, unit: &Unit) {
         let head = abi::Unit {
             entries: counter.unwrap_or(abi::NO_COUNTER),
             pieces: unit.pieces.len() as u32,
             exits: unit.exits.len() as u32,
             unused: 0,
         };
-        let piece = |&Piece { start, end }: &Piece| {
-            let mapping = maps.find(start).map_or(0, |mapping| mapping.number);
-            abi::Piece { start, end, mapping, unused: 0 }
-        };
-        let pieces: Vec<abi::Piece> = unit.pieces.iter().map(piece).collect();
-        let mut call = |exit: &Exit| if is_call(exit) { self.flow.call(exit.from) } else { abi::NO_CALL };
-        let exits: Vec<abi::Exit> = unit.exits.iter().map(|exit| exit.record(call(exit))).collect();
+        let pieces: Vec<abi::Piece> =
+            unit.pieces.iter().map(|&Piece { start, end }| abi::Piece { start, end }).collect();
+        let exits: Vec<abi::Exit> = unit.exits.iter().map(Exit::record).collect();
         let parts = [log::bytes(&head), log::all_bytes(&pieces), log::all_bytes(&exits)];
         if log.write(abi::UNIT, &parts).is_none() {
             log.statistics().lost += 1;
@@ -228,17 +223,32 @@ fn is_in_files(unit: &Unit, maps: &Maps) -> bool {
 
 /// Stands for everything that the log says of a unit, but for its counters.
 pub fn shape(unit: &Unit, maps: &Maps) -> u64 {
-    let mut shape = hash::EMPTY;
+    let mut shape = Shape(0);
     for piece in &unit.pieces {
-        let identity = maps.find(piece.start).map_or(0, Mapping::identity);
-        shape = hash::fnv1a(shape, &identity.to_le_bytes());
-        shape = hash::fnv1a(shape, &piece.start.to_le_bytes());
-        shape = hash::fnv1a(shape, &piece.end.to_le_bytes());
-        shape = hash::fnv1a(shape, code(piece));
+        shape.add(maps.find(piece.start).map_or(0, Mapping::identity));
+        shape.add(piece.start);
+        shape.add(piece.end);
+        let (words, rest) = code(piece).as_chunks();
+        words.iter().for_each(|&word| shape.add(u64::from_le_bytes(word)));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        shape.add(u64::from_le_bytes(last));
     }
     for exit in &unit.exits {
-        shape = hash::fnv1a(shape, &exit.to.to_le_bytes());
-        shape = hash::fnv1a(shape, &[exit.kind as u8, exit.piece as u8]);
+        shape.add(exit.to);
+        shape.add(u64::from(exit.kind) << 32 | u64::from(exit.piece));
     }
-    shape
+    shape.0
+}
+
+/// A hash, word by word: all code goes through it.
+struct Shape(u64);
+
+impl Shape {
+    fn add(&mut self, word: u64) {
+        // The product of two numbers, of which the upper half depends on all bits.
+        let product =
+            u128::from(self.0.rotate_left(29) ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
 }

@@ -8,159 +8,187 @@ use crate::arena::Process;
 use relive_abi::engine as abi;
 use std::collections::HashMap;
 
-/// One of the sums: as much comes to such a place as leaves it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum End {
-    /// The entry of a unit.
-    In(u32),
-    /// All its exits.
-    Out(u32),
-    /// A call in which units end.
-    Call(u32),
-    /// A target of a computed jump or call, by its counter.
-    Target(u32),
-}
+/// One of the sums, by its number: as much comes to such a place as leaves it. The entry of a unit, with all its exits the
+/// next; a call in which units end; a target of a computed jump or call.
+type End = u32;
 
 /// A way between two ends; `None` is outside, which has no sum.
+#[derive(Clone, Copy)]
 struct Way {
     from: Option<End>,
     to: Option<End>,
-    /// The exit of the unit, if it is one.
+    /// The exit it is, if it is one: where in [`Taken::counts`].
     exit: Option<u32>,
 }
 
 /// A sum, as far as its ways are not known yet.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Sum {
     /// What the ways away from it must make up, less those to it. Processes that were killed may be off by one.
     rest: i64,
-    /// Which ways.
-    ways: Vec<usize>,
-    open: usize,
+    /// How many ways.
+    open: u32,
+    /// Their numbers, all combined by exclusive or: the number itself if it is only one.
+    ways: u32,
 }
 
 /// The ways of a process, while its log is read.
 #[derive(Default)]
 pub(crate) struct Flow {
     ways: Vec<Way>,
-    sums: HashMap<End, Sum>,
-    uncounted: std::collections::HashSet<u32>,
+    sums: Vec<Sum>,
+    /// The entries of units; `None` for those that are not counted.
+    units: Vec<Option<End>>,
+    calls: HashMap<u32, End>,
+    /// By their counters.
+    targets: HashMap<u32, End>,
+    taken: Taken,
 }
 
-/// How often exits were taken, by their unit and their number there.
-pub(crate) type Taken = HashMap<(u32, u32), u64>;
+/// How often exits were taken.
+#[derive(Default)]
+pub(crate) struct Taken {
+    /// For each unit, where its exits begin.
+    first: Vec<u32>,
+    counts: Vec<u64>,
+}
+
+impl Taken {
+    /// How often an exit of a unit was taken, by their numbers.
+    pub(crate) fn of(&self, unit: u32, exit: u32) -> u64 {
+        self.place(unit, exit).map_or(0, |place| self.counts[place as usize])
+    }
+
+    fn place(&self, unit: u32, exit: u32) -> Option<u32> {
+        let unit = unit as usize;
+        let end = self.first.get(unit + 1).copied().unwrap_or(self.counts.len() as u32);
+        self.first.get(unit)?.checked_add(exit).filter(|&place| place < end)
+    }
+}
 
 impl Flow {
-    /// A unit that was entered so often, and left in the middle so often.
-    pub(crate) fn unit(
-        &mut self,
-        number: u32,
-        unit: &abi::Unit,
-        exits: &[abi::Exit],
-        entered: u64,
-        cut: u64,
-    ) {
+    /// The next unit, which was entered so often, and left in the middle so often.
+    pub(crate) fn unit(&mut self, unit: &abi::Unit, exits: &[abi::Exit], entered: u64, cut: u64) {
+        self.taken.first.push(self.taken.counts.len() as u32);
+        self.taken.counts.resize(self.taken.counts.len() + exits.len(), 0);
         if unit.entries == abi::NO_COUNTER {
-            self.uncounted.insert(number);
+            self.units.push(None);
             return;
         }
-        self.add(End::In(number), -(entered as i64));
-        self.add(End::Out(number), entered as i64 - cut as i64);
+        let entry = self.fresh(-(entered as i64));
+        let left = self.fresh(entered as i64 - cut as i64);
+        self.units.push(Some(entry));
         let end = match exits.last() {
-            Some(exit) if matches!(exit.kind, abi::CALL | abi::INDIRECT_CALL) => {
-                Some(Some(End::Call(exit.call)))
+            Some(exit) if matches!(exit.kind.into(), abi::CALL | abi::INDIRECT_CALL) => {
+                Some(Some(self.call(exit.number)))
             }
-            _ if exits.iter().any(|e| matches!(e.kind, abi::RETURN | abi::NOWHERE | abi::KERNEL)) => {
+            _ if exits.iter().any(|e| matches!(e.kind.into(), abi::RETURN | abi::NOWHERE | abi::KERNEL)) => {
                 Some(None)
             }
             _ => None,
         };
         if let Some(to) = end {
-            self.way(Way { from: Some(End::Out(number)), to, exit: None });
+            self.way(Way { from: Some(left), to, exit: None });
         }
+    }
+
+    /// A unit of which the log says nothing.
+    pub(crate) fn lost_unit(&mut self) {
+        self.taken.first.push(self.taken.counts.len() as u32);
+        self.units.push(None);
     }
 
     /// A computed jump or call has found its target so often.
     pub(crate) fn target(&mut self, target: &abi::Target, count: u64) {
         let from =
-            if target.call == abi::NO_CALL { self.out(target.unit) } else { Some(End::Call(target.call)) };
-        if let Some(from) = from {
-            self.add(from, -(count as i64));
-        }
-        self.add(End::Target(target.counter), count as i64);
+            if target.call == abi::NO_CALL { self.out(target.unit) } else { Some(self.call(target.call)) };
+        let found = self.found(target.counter);
+        self.add(from, -(count as i64));
+        self.add(Some(found), count as i64);
     }
 
     /// A way that was taken.
-    pub(crate) fn edge(&mut self, edge: &abi::Edge, process: &Process<'_>, taken: &mut Taken) {
+    pub(crate) fn edge(&mut self, edge: &abi::Edge, process: &Process<'_>) {
         let from = match edge.kind {
             abi::FROM_EXIT => self.out(edge.from),
-            abi::FROM_CALL => Some(End::Call(edge.from)),
-            abi::FROM_TARGET => Some(End::Target(edge.from)),
+            abi::FROM_CALL => Some(self.call(edge.from)),
+            abi::FROM_TARGET => Some(self.found(edge.from)),
             _ => None,
         };
-        let to = (edge.to != abi::OUTSIDE && !self.uncounted.contains(&edge.to)).then_some(End::In(edge.to));
-        let exit = (edge.kind == abi::FROM_EXIT).then_some(edge.exit);
+        let to = self.units.get(edge.to as usize).copied().flatten();
+        let is_exit = edge.kind == abi::FROM_EXIT;
+        let exit = if is_exit { self.taken.place(edge.from, edge.exit) } else { None };
+        let way = Way { from, to, exit };
         if edge.counter == abi::NO_COUNTER {
-            return self.way(Way { from, to, exit });
+            self.way(way);
+        } else {
+            self.settle(way, process.count(edge.counter) as i64);
         }
-        let count = process.count(edge.counter);
-        if let Some(exit) = exit {
-            *taken.entry((edge.from, exit)).or_default() += count;
-        }
-        self.settle(from, to, count as i64);
     }
 
+    /// All exits of a unit.
     fn out(&self, unit: u32) -> Option<End> {
-        (!self.uncounted.contains(&unit)).then_some(End::Out(unit))
+        self.units.get(unit as usize).copied().flatten().map(|entry| entry + 1)
     }
 
-    fn add(&mut self, end: End, count: i64) {
-        self.sums.entry(end).or_default().rest += count;
+    fn call(&mut self, number: u32) -> End {
+        *self.calls.entry(number).or_insert_with(|| fresh(&mut self.sums, 0))
+    }
+
+    fn found(&mut self, counter: u32) -> End {
+        *self.targets.entry(counter).or_insert_with(|| fresh(&mut self.sums, 0))
+    }
+
+    fn fresh(&mut self, rest: i64) -> End {
+        fresh(&mut self.sums, rest)
+    }
+
+    fn add(&mut self, end: Option<End>, count: i64) {
+        if let Some(end) = end {
+            self.sums[end as usize].rest += count;
+        }
     }
 
     fn way(&mut self, way: Way) {
-        let number = self.ways.len();
+        let number = self.ways.len() as u32;
         for end in [way.from, way.to].into_iter().flatten() {
-            let sum = self.sums.entry(end).or_default();
-            sum.ways.push(number);
+            let sum = &mut self.sums[end as usize];
             sum.open += 1;
+            sum.ways ^= number;
         }
         self.ways.push(way);
     }
 
     /// Takes what a way carries out of both its sums.
-    fn settle(&mut self, from: Option<End>, to: Option<End>, count: i64) {
-        if let Some(from) = from {
-            self.add(from, -count);
-        }
-        if let Some(to) = to {
-            self.add(to, count);
+    fn settle(&mut self, way: Way, count: i64) {
+        self.add(way.from, -count);
+        self.add(way.to, count);
+        if let Some(exit) = way.exit.filter(|_| way.from.is_some()) {
+            self.taken.counts[exit as usize] += u64::try_from(count).unwrap_or(0);
         }
     }
 
     /// Finds out the rest.
-    pub(crate) fn solve(mut self, taken: &mut Taken) {
-        let mut known = vec![false; self.ways.len()];
-        let mut ready: Vec<End> =
-            self.sums.iter().filter(|(_, sum)| sum.open == 1).map(|(end, _)| *end).collect();
+    pub(crate) fn solve(mut self) -> Taken {
+        let mut ready: Vec<End> = (0..self.sums.len() as End).collect();
         while let Some(end) = ready.pop() {
-            let sum = &self.sums[&end];
-            let Some(&number) = sum.ways.iter().find(|way| !known[**way]) else { continue };
-            let Way { from, to, exit } = self.ways[number];
-            let count = if from == Some(end) { sum.rest } else { -sum.rest };
-            known[number] = true;
-            if let (Some(End::Out(unit)), Some(exit)) = (from, exit) {
-                *taken.entry((unit, exit)).or_default() += u64::try_from(count).unwrap_or(0);
-            }
-            self.settle(from, to, count);
-            for end in [from, to].into_iter().flatten() {
-                if let Some(sum) = self.sums.get_mut(&end) {
-                    sum.open -= 1;
-                    if sum.open == 1 {
-                        ready.push(end);
-                    }
+            let Sum { rest, open: 1, ways: number } = self.sums[end as usize] else { continue };
+            let way = self.ways[number as usize];
+            self.settle(way, if way.from == Some(end) { rest } else { -rest });
+            for end in [way.from, way.to].into_iter().flatten() {
+                let sum = &mut self.sums[end as usize];
+                sum.open -= 1;
+                sum.ways ^= number;
+                if sum.open == 1 {
+                    ready.push(end);
                 }
             }
         }
+        self.taken
     }
+}
+
+fn fresh(sums: &mut Vec<Sum>, rest: i64) -> End {
+    sums.push(Sum { rest, ..Sum::default() });
+    (sums.len() - 1) as End
 }

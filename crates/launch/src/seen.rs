@@ -325,11 +325,11 @@ impl Seen {
             }
             for (exit, n) in unit.exits.iter().zip(0..).filter(|(exit, _)| exit.piece as usize == i) {
                 let next = unit.pieces.get(i + 1).zip(places.get(i + 1));
-                let is_call = matches!(exit.kind, abi::CALL | abi::CALL_NEXT);
+                let is_call = matches!(exit.kind.into(), abi::CALL | abi::CALL_NEXT);
                 let way = Way { end: at(piece.end), from: *place, to: exit.to, is_call };
-                let left = match exit.kind {
-                    abi::BRANCH | abi::STRAY => counts.taken.get(&(number, n)).copied().unwrap_or(0),
-                    abi::GUESS => process.count(exit.counter),
+                let left = match exit.kind.into() {
+                    abi::BRANCH | abi::STRAY => counts.taken.of(number, n),
+                    abi::GUESS => process.count(exit.number),
                     _ => {
                         self.way(&way, None, view);
                         continue;
@@ -337,7 +337,7 @@ impl Seen {
                 };
                 let left = left.min(reached);
                 reached -= left;
-                match (exit.kind, next) {
+                match (exit.kind.into(), next) {
                     (abi::BRANCH, _) if left > 0 => self.way(&way, Some(left), view),
                     (abi::GUESS, Some((next, there))) if reached > 0 => {
                         let to = (there.file, next.start.wrapping_add(there.shift));
@@ -436,7 +436,7 @@ fn taken(
     process: &Process<'_>,
     cut: &HashMap<u32, Vec<abi::Interruption>>,
 ) -> Taken {
-    let (mut flow, mut taken) = (Flow::default(), Taken::new());
+    let mut flow = Flow::default();
     let mut units = 0;
     for (kind, body) in records {
         match *kind {
@@ -449,7 +449,9 @@ fn taken(
                         abi::NO_COUNTER => 0,
                         counter => process.count(counter) + more,
                     };
-                    flow.unit(units, &unit.head, &unit.exits, entered, cut.len() as u64);
+                    flow.unit(&unit.head, &unit.exits, entered, cut.len() as u64);
+                } else {
+                    flow.lost_unit();
                 }
                 units += 1;
             }
@@ -462,14 +464,13 @@ fn taken(
             }
             abi::EDGE => {
                 if let Some((edge, _)) = read::<abi::Edge>(body) {
-                    flow.edge(&edge, process, &mut taken);
+                    flow.edge(&edge, process);
                 }
             }
             _ => {}
         }
     }
-    flow.solve(&mut taken);
-    taken
+    flow.solve()
 }
 
 fn path_of(bytes: &[u8]) -> PathBuf {

@@ -61,6 +61,13 @@ impl Flow {
     }
 }
 
+impl Default for Insn {
+    /// Not a valid one.
+    fn default() -> Self {
+        Self { raw: Instruction::default() }
+    }
+}
+
 impl Insn {
     /// Decodes the instruction at the start of `bytes`; `None` where there is no valid one.
     #[must_use]
@@ -245,18 +252,23 @@ impl<'a> Decode<'a> {
     pub fn new(bytes: &'a [u8], at: LinkAddr) -> Self {
         Self { inner: Decoder::with_ip(64, bytes, at.0, DecoderOptions::NONE) }
     }
+
+    /// The next instruction, straight to where it is to be. Whether there is one.
+    pub fn next_into(&mut self, insn: &mut Insn) -> bool {
+        if !self.inner.can_decode() {
+            return false;
+        }
+        self.inner.decode_out(&mut insn.raw);
+        !insn.raw.is_invalid()
+    }
 }
 
 impl Iterator for Decode<'_> {
     type Item = Insn;
 
     fn next(&mut self) -> Option<Insn> {
-        if !self.inner.can_decode() {
-            return None;
-        }
-        let mut raw = Instruction::default();
-        self.inner.decode_out(&mut raw);
-        (!raw.is_invalid()).then_some(Insn { raw })
+        let mut insn = Insn::default();
+        self.next_into(&mut insn).then_some(insn)
     }
 }
 

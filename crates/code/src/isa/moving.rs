@@ -1,6 +1,6 @@
 //! What has to change in an instruction when it moves to another address.
 
-use super::Insn;
+use super::{Decode, Insn};
 use crate::addr::LinkAddr;
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
@@ -34,6 +34,15 @@ impl Insn {
     /// How it depends on where it lies; `bytes` are its own.
     #[must_use]
     pub fn tie(&self, bytes: &[u8]) -> Tie {
+        self.tie_with(|| {
+            let mut decoder = Decoder::with_ip(64, bytes, self.raw.ip(), DecoderOptions::NONE);
+            let mut again = Instruction::default();
+            decoder.decode_out(&mut again);
+            decoder.get_constant_offsets(&again).displacement_offset()
+        })
+    }
+
+    fn tie_with(&self, field: impl FnOnce() -> usize) -> Tie {
         let near = self.near_target();
         match (self.raw.mnemonic(), near) {
             (Mnemonic::Jmp, Some(target)) => return Tie::Jump(target),
@@ -51,11 +60,7 @@ impl Insn {
         }
         match self.raw.memory_base() {
             Register::RIP if self.raw.is_ip_rel_memory_operand() => {
-                let mut decoder = Decoder::with_ip(64, bytes, self.raw.ip(), DecoderOptions::NONE);
-                let mut again = Instruction::default();
-                decoder.decode_out(&mut again);
-                let field = decoder.get_constant_offsets(&again).displacement_offset();
-                Tie::Operand { field, target: LinkAddr(self.raw.ip_rel_memory_address()) }
+                Tie::Operand { field: field(), target: LinkAddr(self.raw.ip_rel_memory_address()) }
             }
             Register::EIP => Tie::Fixed,
             _ => Tie::Free,
@@ -98,12 +103,23 @@ impl Insn {
     }
 }
 
+impl Decode<'_> {
+    /// How the last instruction that was decoded depends on where it lies.
+    #[must_use]
+    pub fn tie(&self, last: &Insn) -> Tie {
+        last.tie_with(|| self.inner.get_constant_offsets(&last.raw).displacement_offset())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn tie(bytes: &[u8]) -> Tie {
-        Insn::decode(bytes, LinkAddr(0x1000)).expect("valid").tie(bytes)
+        let mut decode = Decode::new(bytes, LinkAddr(0x1000));
+        let insn = decode.next().expect("valid");
+        assert_eq!(decode.tie(&insn), insn.tie(bytes));
+        insn.tie(bytes)
     }
 
     #[test]

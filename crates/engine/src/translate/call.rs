@@ -73,7 +73,7 @@ impl Writer<'_, '_> {
         leave(&mut self.unit.cold, after);
         let body = self.unit.hot.here();
         let field = self.unit.hot.jump(stub);
-        let way = Exit { to: back, from: pc, field, stub, piece: step.piece, ..Exit::NONE };
+        let way = Exit { to: back, from: pc, field, stub, piece: step.piece as u16, ..Exit::NONE };
         self.unit.call = Some(Call { pc, back, at: landing - CALL_LEN, landing, body, way });
     }
 
@@ -179,7 +179,7 @@ pub fn close_landing(landing: u64) {
 }
 
 /// The length of a `call`.
-const CALL_LEN: u64 = 5;
+pub const CALL_LEN: u64 = 5;
 
 /// Whether there is a `call` at a place in the cache. All are those of calls of the program.
 pub fn is_call(at: u64) -> bool {

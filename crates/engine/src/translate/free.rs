@@ -1,11 +1,12 @@
 //! What the code from some place on does not need: flags and registers that it overwrites before it reads them.
 
-use super::Source;
+use super::{Source, Step};
+use alloc::vec::Vec;
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{Decode, EffectsReader, Flag, Flow, Gpr, RegSet};
+use relive_code::isa::{Decode, Effects, EffectsReader, Flag, Flow, Gpr, Insn, RegSet};
 
 /// How far to look.
-const FAR: usize = 24;
+pub(super) const FAR: usize = 24;
 
 /// What `inc` changes.
 const CHANGED: RegSet = {
@@ -30,9 +31,19 @@ impl Free {
 
     /// What code at `pc` does not need, as far as can be seen: flags, or else a register.
     pub fn at(source: &dyn Source, effects: &mut EffectsReader, pc: u64) -> Self {
+        Self::ahead(source, effects, pc, Ahead { steps: &[], next: 0, known: &mut Vec::new() })
+    }
+
+    /// The same where instructions have been decoded already.
+    pub(super) fn ahead(
+        source: &dyn Source,
+        effects: &mut EffectsReader,
+        pc: u64,
+        ahead: Ahead<'_, '_>,
+    ) -> Self {
         let usable = |r: &Gpr| *r != Gpr::RSP && *r != Gpr::R12;
         let mut free = Self::NOTHING;
-        look(source, effects, pc, |read, killed| {
+        look(source, effects, pc, ahead, |read, killed| {
             free = Self {
                 flags: killed.contains(CHANGED),
                 all_flags: killed.contains(RegSet::ARITHMETIC_FLAGS),
@@ -48,7 +59,8 @@ impl Free {
 pub fn overwrites(source: &dyn Source, effects: &mut EffectsReader, pc: u64, register: Gpr) -> bool {
     let register = RegSet::gpr(register);
     let mut overwritten = false;
-    look(source, effects, pc, |read, killed| {
+    let ahead = Ahead { steps: &[], next: 0, known: &mut Vec::new() };
+    look(source, effects, pc, ahead, |read, killed| {
         overwritten = killed.contains(register);
         overwritten || read.contains(register)
     });
@@ -61,23 +73,58 @@ fn look(
     source: &dyn Source,
     effects: &mut EffectsReader,
     mut pc: u64,
+    mut ahead: Ahead<'_, '_>,
     mut enough: impl FnMut(RegSet, RegSet) -> bool,
 ) {
     let (mut read, mut killed) = (RegSet::EMPTY, RegSet::EMPTY);
-    let mut decode = Decode::new(source.bytes(pc), LinkAddr(pc));
+    let mut decode = None;
+    let mut other = Insn::default();
     for _ in 0..FAR {
-        let Some(insn) = decode.next() else { return };
-        let does = effects.effects(&insn);
+        let (insn, does) = match ahead.take(pc, effects) {
+            Some(known) => known,
+            None => {
+                let decode = decode.get_or_insert_with(|| Decode::new(source.bytes(pc), LinkAddr(pc)));
+                if !decode.next_into(&mut other) {
+                    return;
+                }
+                (&other, effects.effects(&other))
+            }
+        };
         read |= does.reads - killed;
         killed |= does.kills - read;
         if enough(read, killed) {
             return;
         }
         pc = match insn.flow() {
-            Flow::Next if !insn.is_syscall() => continue,
-            Flow::Jump(to) | Flow::Call(to) => to.0,
+            Flow::Next if !insn.is_syscall() => insn.next_addr().0,
+            Flow::Jump(to) | Flow::Call(to) => {
+                decode = None;
+                to.0
+            }
             _ => return,
         };
-        decode = Decode::new(source.bytes(pc), LinkAddr(pc));
+    }
+}
+
+/// Instructions that have been decoded, from one of them on, and what they do, as far as somebody has asked.
+pub(super) struct Ahead<'a, 'b> {
+    pub steps: &'a [Step],
+    pub next: usize,
+    pub known: &'b mut Vec<Effects>,
+}
+
+impl<'a> Ahead<'a, '_> {
+    /// The next one, if it is the one at `pc`. Whoever has come to another does not come back.
+    fn take(&mut self, pc: u64, effects: &mut EffectsReader) -> Option<(&'a Insn, Effects)> {
+        let Some(step) = self.steps.get(self.next).filter(|step| step.pc() == pc) else {
+            self.steps = &[];
+            return None;
+        };
+        if self.known.len() == self.next {
+            self.known.push(effects.effects(&step.insn));
+        }
+        let does = self.known[self.next];
+        self.next += 1;
+        Some((&step.insn, does))
     }
 }

@@ -70,7 +70,7 @@ fn load_target(code: &mut Buffer, step: &Step) {
     }
     let rest = &bytes[opcode + 1..];
     code.raw(&[rex, 0x8b, rest[0] & 0b1100_0111 | 1 << 3]);
-    match step.insn.tie(bytes) {
+    match step.tie {
         Tie::Operand { target, .. } => code.distance(target.0, 0),
         _ => code.raw(&rest[1..]),
     }

@@ -15,11 +15,13 @@ mod rare;
 mod trace;
 
 use crate::flow::Source as From;
+use crate::places::NONE;
 use crate::thread::offset;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-pub use call::{Call, DROP, close_landing, is_call, landing, skip_call};
+pub use call::{CALL_LEN, Call, DROP, close_landing, is_call, landing, skip_call};
 use emit::Buffer;
-use free::Free;
+use free::{Ahead, FAR, Free};
 use relive_abi::engine as abi;
 use relive_abi::kernel::EFAULT;
 use relive_code::addr::LinkAddr;
@@ -111,13 +113,17 @@ pub struct Exit {
     /// Where that field leads as long as it is not.
     pub stub: u64,
     /// The piece it belongs to.
-    pub piece: u32,
+    pub piece: u16,
     /// Its counter.
     pub counter: u32,
     /// What it is for whoever counts.
     pub source: From,
     /// Whether its field leads to where it leads.
     pub is_linked: bool,
+    /// The unit with it.
+    pub unit: u32,
+    /// Another exit that leads to the same place: see [`crate::places`].
+    pub next: u32,
 }
 
 impl Exit {
@@ -132,6 +138,8 @@ impl Exit {
         counter: abi::NO_COUNTER,
         source: From::Outside,
         is_linked: false,
+        unit: 0,
+        next: NONE,
     };
 
     /// Where its field leads as long as the way is not known. A call has an address to drop first.
@@ -139,9 +147,15 @@ impl Exit {
         if self.kind == abi::INDIRECT_CALL { self.stub - DROP.len() as u64 } else { self.stub }
     }
 
-    /// As it is written down, with the number of its call.
-    pub fn record(&self, call: u32) -> abi::Exit {
-        abi::Exit { piece: self.piece, counter: self.counter, to: self.to, kind: self.kind, call }
+    /// Another exit that leads to the same place.
+    pub fn next(&self) -> Option<u32> {
+        (self.next != NONE).then_some(self.next)
+    }
+
+    /// As it is written down.
+    pub fn record(&self) -> abi::Exit {
+        let number = if let From::Call(number) = self.source { number } else { self.counter };
+        abi::Exit { to: self.to, number, piece: self.piece, kind: self.kind as u16 }
     }
 }
 
@@ -275,11 +289,15 @@ const MOST_BRANCHES: usize = 8;
 /// An instruction of a unit.
 struct Step {
     insn: Insn,
-    bytes: [u8; LONGEST],
+    bytes: [u8; COPIED],
     piece: u32,
     then: Then,
     rare: Option<Rare>,
+    tie: Tie,
 }
+
+/// Copies of instructions are as long as the longest, and a bit more, so that they can be moved as a whole.
+const COPIED: usize = 16;
 
 impl Step {
     fn bytes(&self) -> &[u8] {
@@ -288,6 +306,23 @@ impl Step {
 
     fn pc(&self) -> u64 {
         self.insn.addr().0
+    }
+
+    /// Decodes the next instruction of `bytes`, which lie at `first`. Whether there is one.
+    fn decode(&mut self, decode: &mut Decode<'_>, bytes: &[u8], first: u64) -> bool {
+        if !decode.next_into(&mut self.insn) {
+            return false;
+        }
+        self.bytes = copy(&bytes[(self.pc() - first) as usize..]);
+        // Both are usually what they are already, and costly to move right after they were written.
+        let (rare, tie) = (self.insn.rare(), decode.tie(&self.insn));
+        if rare.is_some() {
+            self.rare = rare;
+        }
+        if !matches!(tie, Tie::Free) {
+            self.tie = tie;
+        }
+        true
     }
 }
 
@@ -299,6 +334,20 @@ struct Way {
     next: u64,
 }
 
+/// Another step, to be decoded in its place: an instruction is moved at a cost.
+fn next_step(steps: &mut Vec<Step>, piece: usize) -> &mut Step {
+    let number = steps.len();
+    steps.push(Step {
+        insn: Insn::default(),
+        bytes: [0; COPIED],
+        piece: piece as u32,
+        then: Then::On,
+        rare: None,
+        tie: Tie::Free,
+    });
+    &mut steps[number]
+}
+
 fn follow(source: &dyn Source, start: u64) -> Way {
     let mut pieces = Vec::with_capacity(MOST_BRANCHES);
     pieces.push(Piece { start, end: start });
@@ -308,22 +357,24 @@ fn follow(source: &dyn Source, start: u64) -> Way {
     let mut decode = Decode::new(bytes, LinkAddr(start));
     let mut first = start;
     while way.steps.len() < MOST_INSNS {
-        let mut found = decode.next();
-        if found.is_none() && way.next != first {
+        let piece = way.pieces.len() - 1;
+        let step = next_step(&mut way.steps, piece);
+        let mut is_there = step.decode(&mut decode, bytes, first);
+        if !is_there && way.next != first {
             // Perhaps only what was looked at is at its end.
             (bytes, first) = (source.bytes(way.next), way.next);
             decode = Decode::new(bytes, LinkAddr(first));
-            found = decode.next();
+            is_there = step.decode(&mut decode, bytes, first);
         }
-        let Some(insn) = found else { break };
-        let copy = copy(&bytes[(insn.addr().0 - first) as usize..]);
-        let piece = way.pieces.len() as u32 - 1;
-        let rare = insn.rare();
-        way.steps.push(Step { insn, bytes: copy, piece, then: Then::On, rare });
+        if !is_there {
+            way.steps.pop();
+            break;
+        }
+        let insn = &step.insn;
         way.next = insn.next_addr().0;
-        way.pieces[piece as usize].end = way.next;
+        way.pieces[piece].end = way.next;
         match insn.flow() {
-            _ if rare.is_some_and(rare::ends) => break,
+            _ if step.rare.is_some_and(rare::ends) => break,
             Flow::Next if insn.is_fast_syscall() => break,
             Flow::Next => {}
             Flow::Branch(_) if branches < MOST_BRANCHES => {
@@ -345,19 +396,18 @@ fn follow(source: &dyn Source, start: u64) -> Way {
 }
 
 /// An instruction's bytes, and perhaps some behind it.
-fn copy(bytes: &[u8]) -> [u8; LONGEST] {
-    match bytes.first_chunk() {
-        Some(all) => *all,
-        None => {
-            let mut copy = [0; LONGEST];
-            copy[..bytes.len()].copy_from_slice(bytes);
-            copy
-        }
+fn copy(bytes: &[u8]) -> [u8; COPIED] {
+    #[cold]
+    fn copy_few(bytes: &[u8]) -> [u8; COPIED] {
+        let mut copy = [0; COPIED];
+        copy[..bytes.len()].copy_from_slice(bytes);
+        copy
     }
+    bytes.first_chunk().copied().unwrap_or_else(|| copy_few(bytes))
 }
 
 /// Translates the code at a place of the program.
-pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
+pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Box<Unit> {
     let way = match request.legs {
         [] => follow(request.source, request.pc),
         legs => trace::along(request.source, legs),
@@ -365,7 +415,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
     let mut writer = Writer {
         request,
         effects,
-        unit: Unit {
+        unit: Box::new(Unit {
             hot: Buffer::new(request.hot),
             cold: Buffer::new(request.cold),
             body: 0,
@@ -377,7 +427,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
             pieces: Vec::new(),
             counters: 0,
             marks: Vec::new(),
-        },
+        }),
         piece: 0,
         progress: if request.counter.is_some() { Progress::Entered } else { Progress::Counted },
     };
@@ -390,7 +440,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Unit {
 struct Writer<'a, 'b> {
     request: &'a Request<'a>,
     effects: &'b mut EffectsReader,
-    unit: Unit,
+    unit: Box<Unit>,
     piece: u32,
     progress: Progress,
 }
@@ -432,8 +482,10 @@ impl Writer<'_, '_> {
     /// A place in the first piece where counting costs least.
     fn entry_place(&mut self, way: &Way) -> (usize, Free) {
         let mut best = (0, Free::NOTHING);
+        let mut known = Vec::with_capacity(FAR);
         for (i, step) in way.steps.iter().take_while(|s| s.piece == 0).enumerate() {
-            let free = Free::at(self.request.source, self.effects, step.pc());
+            let ahead = Ahead { steps: &way.steps, next: i, known: &mut known };
+            let free = Free::ahead(self.request.source, self.effects, step.pc(), ahead);
             if free.flags {
                 return (i, free);
             }
@@ -490,7 +542,7 @@ impl Writer<'_, '_> {
         let number = self.request.first_exit;
         let at = offset::counter(counter);
         self.mark_cold(STEP);
-        let Unit { hot, cold, .. } = &mut self.unit;
+        let Unit { hot, cold, .. } = &mut *self.unit;
         let stub = cold.here();
         if free.all_flags {
             hot.increment(at);
@@ -524,13 +576,13 @@ impl Writer<'_, '_> {
         {
             return is_end;
         }
-        match step.insn.tie(bytes) {
+        match step.tie {
             Tie::Operand { field, target } if !is_indirect(&step.insn) => {
                 let hot = &mut self.unit.hot;
                 let end = hot.here() + bytes.len() as u64;
-                hot.raw(&bytes[..field]);
-                hot.raw(&emit::near(end, target.0).to_le_bytes());
-                hot.raw(&bytes[field + 4..]);
+                let mut moved = step.bytes;
+                moved[field..field + 4].copy_from_slice(&emit::near(end, target.0).to_le_bytes());
+                hot.insn(&moved, bytes.len());
             }
             Tie::Jump(to) if is_last => {
                 self.leave_at_the_end(abi::JUMP, step.piece, pc, to.0);
@@ -579,7 +631,7 @@ impl Writer<'_, '_> {
                     self.kernel(step);
                     return true;
                 }
-                _ => self.unit.hot.raw(bytes),
+                _ => self.unit.hot.insn(&step.bytes, bytes.len()),
             },
         }
         false
@@ -620,7 +672,7 @@ impl Writer<'_, '_> {
     }
 
     fn exit(&mut self, kind: u32, piece: u32, from: u64, to: u64, field: u64, stub: u64) {
-        self.unit.exits.push(Exit { kind, to, from, field, stub, piece, ..Exit::NONE });
+        self.unit.exits.push(Exit { kind, to, from, field, stub, piece: piece as u16, ..Exit::NONE });
     }
 
     /// A call of the kernel: at once if the engine has nothing to do with it. The kernel overwrites `rcx`.

@@ -4,7 +4,7 @@
 
 use super::emit::Buffer;
 use super::{
-    Exit, IN_RCX, Piece, STEP, Source, Spilled, Step, Way, Writer, copy, count, free, leave, patch, rare,
+    Exit, IN_RCX, Piece, STEP, Source, Spilled, Step, Way, Writer, count, free, leave, next_step, patch, rare,
 };
 use crate::processor;
 use crate::thread::offset;
@@ -44,12 +44,16 @@ pub(super) fn along(source: &dyn Source, legs: &[Leg]) -> Way {
         let mut at = leg.start;
         while at < leg.end {
             let bytes = source.bytes(at);
-            let Some(insn) = Decode::new(bytes, LinkAddr(at)).next() else { return way };
-            at = insn.next_addr().0;
-            let then = if at == leg.end { leg.then } else { Then::On };
-            let rare = insn.rare();
-            way.steps.push(Step { insn, bytes: copy(bytes), piece: piece as u32, then, rare });
-            if rare.is_some_and(rare::ends) {
+            let step = next_step(&mut way.steps, piece);
+            if !step.decode(&mut Decode::new(bytes, LinkAddr(at)), bytes, at) {
+                way.steps.pop();
+                return way;
+            }
+            at = step.insn.next_addr().0;
+            if at == leg.end {
+                step.then = leg.then;
+            }
+            if step.rare.is_some_and(rare::ends) {
                 way.pieces.truncate(piece + 1);
                 return way;
             }
@@ -93,7 +97,7 @@ impl Writer<'_, '_> {
             kind: abi::GUESS,
             to: pc,
             from: pc,
-            piece: step.piece,
+            piece: step.piece as u16,
             counter,
             ..Exit::NONE
         });
