@@ -403,3 +403,23 @@ fn nobody_can_wait_for_themselves() {
     module.functions[0].called = true;
     assert!(flow::recover(&mut module).is_err());
 }
+
+/// Code that is much the same everywhere packs to less than a hundredth, which readers would not believe.
+#[test]
+fn what_packs_very_well_can_be_read() {
+    let mut module = caller_and_callee();
+    module.build_id = vec![1; 20];
+    module.functions[0].calls.clear();
+    module.functions[1].called = false;
+    let first = module.functions[0].clone();
+    for i in 0..200_000 {
+        let mut function = first.clone();
+        function.address = 0x10_0000 + i * 16;
+        function.blocks[0].address = function.address;
+        module.functions.push(function);
+    }
+    let functions = module.functions.len();
+    let profile = Profile { modules: vec![module], ..Profile::default() };
+    let bytes = file::write(&profile);
+    assert_eq!(file::read(&bytes).expect("readable").modules[0].functions.len(), functions);
+}

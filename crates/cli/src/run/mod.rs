@@ -176,9 +176,10 @@ impl Total {
         eprintln!("processes       {:>15}", grouped(*processes));
         eprintln!("translations    {:>15}   in {} bytes of code", grouped(sum.units), grouped(sum.code));
         eprintln!("  verified      {:>15}", grouped(sum.verified));
+        eprintln!("  hot traces    {:>15}", grouped(sum.traces));
         eprintln!("links           {:>15}", grouped(sum.links));
         eprintln!("engine entries  {:>15}", grouped(sum.entries));
-        eprintln!("  returns       {:>15}   that were not in the table", grouped(sum.returns));
+        eprintln!("  returns       {:>15}   (and, without counting, jumps) that were not in the table", grouped(sum.returns));
         eprintln!("  targets       {:>15}   of jumps and calls that were new", grouped(sum.targets));
         eprintln!("  system calls  {:>15}", grouped(sum.kernel_calls));
         eprintln!("signals         {:>15}", grouped(sum.signals));
