@@ -58,6 +58,9 @@ pub const ALONE: u32 = 4;
 /// Look at all translations.
 pub const VERIFY: u32 = 8;
 
+/// Write down which way control goes: see [`Ring`].
+pub const TRACE: u32 = 16;
+
 /// A part of the arena that belongs to one process.
 #[repr(C)]
 pub struct Chunk {
@@ -81,6 +84,8 @@ pub const LOG: u32 = 1;
 pub const COUNTERS: u32 = 2;
 /// A chunk, all zero, of a process that is over: for the next that needs one of its length.
 pub const FREED: u32 = 3;
+/// A chunk that begins with a [`Ring`], for one thread.
+pub const RING: u32 = 4;
 
 /// A request, and its answer.
 #[repr(C)]
@@ -281,6 +286,9 @@ pub const AGAIN: u32 = 7;
 
 /// An [`Edge`].
 pub const EDGE: u32 = 8;
+
+/// A [`Traced`] unit, followed by its [`Piece`]s and [`Exit`]s.
+pub const TRACED: u32 = 9;
 
 /// Whether executable memory is that of a file, which can be read later too. One that is gone cannot.
 #[must_use]

@@ -49,6 +49,7 @@ const UNLINK: usize = 87;
 const ARCH_PRCTL: usize = 158;
 const GETTID: usize = 186;
 const TKILL: usize = 200;
+const MPROTECT: usize = 10;
 const FUTEX: usize = 202;
 const CLOCK_GETTIME: usize = 228;
 const EXIT_GROUP: usize = 231;
@@ -369,6 +370,24 @@ pub fn futex_wait(word: *const u32, value: u32) {
     const WAIT_PRIVATE: usize = 128;
     // SAFETY: the kernel only reads the word.
     let _ = unsafe { call!(FUTEX, word, WAIT_PRIVATE, value, 0usize) };
+}
+
+/// Sleeps while the word, which others share, has this value, but not longer than so many nanoseconds. Whether somebody has
+/// ended it.
+pub fn futex_wait_for(word: *const u32, value: u32, time: u64) -> bool {
+    const WAIT: usize = 0;
+    let time = [time / 1_000_000_000, time % 1_000_000_000];
+    // SAFETY: the kernel only reads the word and the time.
+    unsafe { call!(FUTEX, word, WAIT, value, time.as_ptr()) }.is_ok()
+}
+
+/// Changes what can be done with memory.
+///
+/// # Safety
+/// It belongs to the caller.
+pub unsafe fn mprotect(at: u64, len: u64, prot: u32) -> Result<(), Errno> {
+    // SAFETY: as the caller promises.
+    unsafe { call!(MPROTECT, at, len, prot) }.map(drop)
 }
 
 /// Wakes one that sleeps.

@@ -13,6 +13,7 @@ pub mod kernel;
 mod memory;
 pub mod parameters;
 pub mod rprof;
+pub mod trace;
 
 /// Everything that is mapped begins and ends at multiples of this.
 pub const PAGE: u64 = 4096;

@@ -41,6 +41,9 @@ unsafe extern "C" fn begin(boot: &Boot) {
     thread.handlers = Box::into_raw(Box::new(Handlers::inherited())).expose_provenance() as u64;
     signals::use_own_stack(thread);
     thread.resume = process.go_on(thread, boot.rip, By::OUTSIDE);
+    thread.sign();
+    thread.write_state(&boot.registers, boot.rflags, boot.rip);
+    thread.put_in();
     *guard = Some(process);
 }
 

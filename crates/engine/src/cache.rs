@@ -23,6 +23,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use relive_abi::PAGE;
 use relive_abi::engine as abi;
+use relive_abi::trace::Tag;
 use relive_code::isa::EffectsReader;
 
 /// What is known of a translated unit.
@@ -106,6 +107,8 @@ pub struct Cache {
     pub(crate) effects: EffectsReader,
     /// What has been written down, if anything is to be.
     pub(crate) written: Option<Written>,
+    /// If it is to be written down which way control goes: the tag of the first exit.
+    pub(crate) first_tag: Option<Tag>,
     /// How many caches there have been before.
     pub generation: u32,
     /// Those that a thread may still be in: see [`crate::renewal`].
@@ -138,6 +141,7 @@ impl Cache {
             regions: Regions::new(most),
             effects: EffectsReader::new(),
             written: count.then(Written::default),
+            first_tag: None,
             generation: 0,
             old: Vec::new(),
             is_trimmed: false,
@@ -146,6 +150,12 @@ impl Cache {
             guard: Guard::default(),
             waiting: 0,
         }
+    }
+
+    /// The tag of a unit's first exit, if it has one.
+    pub fn tag_of(&self, id: UnitId) -> Option<Tag> {
+        let cache = self.of(id.generation);
+        Some(cache.first_tag? + cache.units[id.unit as usize].first_exit)
     }
 
     /// The exit of a number.
@@ -225,7 +235,9 @@ impl Cache {
         }
         self.sites.publish(exit);
         patch(site.field, new.tail);
-        if let Some((unit, legs)) = self.settled_way(exit, to, maps) {
+        if self.first_tag.is_none()
+            && let Some((unit, legs)) = self.settled_way(exit, to, maps)
+        {
             self.replace(unit, legs, maps, log);
         }
         match self.sites.way(exit, to) {
@@ -541,6 +553,7 @@ impl Cache {
             tells_targets: self.written.is_some(),
             calls: &|_, _| unit.shared_call,
             marks: true,
+            tag: self.first_tag.map(|tag| tag + unit.first_exit),
         };
         let mut again = translate::translate(&request, &mut self.effects);
         if unit.is_open {

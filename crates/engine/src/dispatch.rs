@@ -10,6 +10,7 @@ use crate::{kernel_calls, kernel_calls_32, kernel_writes};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_abi::engine as abi;
 use relive_abi::kernel;
+use relive_abi::trace::NOT_CALLED;
 
 /// The exit of all returns that find nothing in the table.
 pub const RETURN_EXIT: u32 = u32::MAX;
@@ -20,12 +21,14 @@ pub const RETURN_EXIT: u32 = u32::MAX;
 /// Called by [`crate::entry::enter`] only.
 pub unsafe extern "C" fn dispatch(thread: &mut Thread) -> u64 {
     let start = watch();
+    thread.take_out();
     let at = find(thread);
     if start != 0
         && let Some(process) = PROCESS.take().as_mut()
     {
         process.log.statistics().time += watch() - start;
     }
+    thread.put_in();
     at
 }
 
@@ -115,6 +118,9 @@ fn find(thread: &mut Thread) -> u64 {
             // A signal first, then the call again: here it was not made.
             if let Some(unit) = process.cache.unit_at(exit.stub) {
                 thread.interrupted.leave_at(unit, &exit, &mut process.log);
+            }
+            if thread.is_traced() {
+                thread.write(&(), NOT_CALLED);
             }
             process.go_on(thread, exit.from, By::OUTSIDE)
         }

@@ -23,7 +23,8 @@ pub fn execute(thread: &mut Thread) -> Result<usize, Errno> {
     result
 }
 
-fn with_all_blocked(thread: &Thread, mask: u64) -> Result<usize, Errno> {
+fn with_all_blocked(thread: &mut Thread, mask: u64) -> Result<usize, Errno> {
+    thread.hand_over();
     let call = arguments(thread);
     let nr = thread.context.registers[RAX];
     // A shell looks for a program by trying: no need to ask for each of its guesses.

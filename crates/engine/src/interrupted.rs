@@ -3,7 +3,7 @@
 
 use crate::cache::{Cache, UnitId};
 use crate::log::{self, Log};
-use crate::translate::{Exit, Mark, Progress, Spilled};
+use crate::translate::{Exit, Mark, Pen, Progress, Spilled};
 use relive_abi::engine as abi;
 
 /// Handlers that can be at work in a thread at the same time, with the way back remembered. More only means that the
@@ -64,6 +64,7 @@ impl Interrupted {
             spilled: Spilled::default(),
             piece: exit.piece.into(),
             progress: Progress::Counted,
+            pen: Pen::BETWEEN,
         };
         self.write(unit, &mark, exit.from, log);
     }

@@ -106,6 +106,7 @@ pub fn handle(thread: &mut Thread) -> bool {
         CLONE | FORK | VFORK | CLONE3 => threads::begin(thread),
         EXIT => threads::end(thread),
         EXIT_GROUP => {
+            thread.hand_over();
             threads::end_process();
             // SAFETY: there is nothing after it.
             unsafe { as_asked(thread) }

@@ -42,6 +42,7 @@ pub mod places;
 pub mod process;
 pub mod processor;
 pub mod program_memory;
+pub mod record;
 pub mod region;
 pub mod renewal;
 pub mod restrict;

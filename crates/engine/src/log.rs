@@ -41,6 +41,8 @@ unsafe impl Plain for abi::Edge {}
 // SAFETY: as above.
 unsafe impl Plain for abi::Interruption {}
 // SAFETY: as above.
+unsafe impl Plain for relive_abi::trace::Traced {}
+// SAFETY: as above.
 unsafe impl Plain for Record {}
 
 impl Log {

@@ -9,6 +9,7 @@ use crate::thread::Thread;
 use alloc::vec::Vec;
 use relive_abi::engine::{self as abi, Arena};
 use relive_abi::kernel;
+use relive_abi::trace::FIRST_TAG;
 
 /// The process the engine is in.
 pub static PROCESS: Lock<Option<Process>> = Lock::new(None);
@@ -46,7 +47,8 @@ impl Process {
         let pid = kernel::getpid();
         // Without room it runs all the same; the tool says that it was not counted.
         let log = Log::new(arena, number, pid).unwrap_or_else(Log::nowhere);
-        let cache = Cache::new(arena.options & abi::COUNT != 0, cache_len(arena));
+        let mut cache = Cache::new(arena.options & abi::COUNT != 0, cache_len(arena));
+        cache.first_tag = (arena.options & abi::TRACE != 0).then_some(FIRST_TAG);
         Self {
             arena,
             number,

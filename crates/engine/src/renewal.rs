@@ -16,6 +16,7 @@ use crate::written::WayOut;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::fmt::{self, Write};
+use relive_abi::trace::Tag;
 use relive_abi::{PAGE, kernel, page_up};
 
 impl Process {
@@ -64,6 +65,8 @@ impl Cache {
         let mut next = Self::new(false, most);
         next.generation = self.generation + 1;
         next.written = self.written.take();
+        // Tags mean the same for ever.
+        next.first_tag = self.first_tag.map(|tag| tag + self.exits.len() as Tag);
         next.guard = core::mem::take(&mut self.guard);
         next.old = core::mem::take(&mut self.old);
         (next.links, next.invalid) = (self.links, invalid);
@@ -132,7 +135,7 @@ impl Cache {
         self.of(generation).exit(number)
     }
 
-    fn of(&self, generation: u32) -> &Self {
+    pub(crate) fn of(&self, generation: u32) -> &Self {
         self.old.iter().find(|old| old.generation == generation).unwrap_or(self)
     }
 

@@ -24,7 +24,7 @@ use crate::process::{PROCESS, Process};
 use crate::program_memory;
 use crate::thread::Thread;
 use crate::thread::register::{RAX, RCX, RDI, RDX, RSI};
-use crate::translate::{RETURNING, Source as _, is_call, is_place, skip_call};
+use crate::translate::{Pen, RETURNING, Source as _, is_call, is_place, skip_call};
 use core::arch::{asm, naked_asm};
 use relive_abi::PAGE;
 use relive_abi::kernel::{self, EINTR, EINVAL, ENOMEM, EPERM, Errno};
@@ -256,6 +256,9 @@ fn current() -> &'static mut Thread {
 unsafe extern "C" fn on_signal(number: i32, info: &mut SignalInfo, context: &mut UserContext) {
     let thread = current();
     let is_fault = info.is_fault();
+    if is_fault && number == SEGV && thread.has_filled(info.address, context) {
+        return;
+    }
     if !is_fault && is_watched(number) && (thread.put_aside.number != 0 || is_hidden(thread, number)) {
         // The kernel does not block these, so that it has to be done here.
         thread.held[usize::from(number == SEGV)] = *info;
@@ -425,15 +428,18 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
             Some(insn) if fails => insn.next_addr().0,
             _ => pc,
         };
-        match cache.place(at, maps) {
+        let place = cache.place(at, maps);
+        let tag = place.and_then(|(unit, _)| cache.tag_of(unit));
+        match place {
             // The program steps through itself, and this is not a step of its own.
             place if is_traced && !place.is_some_and(|(_, mark)| mark.is_whole(at)) => return,
             // The state is the program's.
             Some((unit, mark)) if mark.is_whole(at) => {
+                thread.take_out_of(context, mark.pen);
+                thread.write_stop(tag, &mark);
                 if info.number == CHANGED {
                     thread.interrupted.leave((unit, &mark), mark.pc, log);
-                    context.rip = process.go_on(thread, mark.pc, By::OUTSIDE);
-                    return;
+                    return go_on(thread, process, context, mark.pc);
                 }
                 thread.interrupted.push(at, context.rsp, (unit, &mark), cut(mark.pc), log);
                 context.rip = mark.pc;
@@ -455,6 +461,8 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
                     let register = context.register(register.number());
                     *register = register.wrapping_sub(thread.gs_base);
                 }
+                thread.take_out_of(context, mark.pen);
+                thread.write_stop(tag, &mark);
             }
             // The place of the return address cannot be written to.
             Some((_, mark)) if is_fault && mark.pc == RETURNING => {
@@ -466,6 +474,8 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
             }
             _ => return step(thread, info, context),
         }
+    } else if info.number != CHANGED {
+        thread.take_out_of(context, Pen::BETWEEN);
     }
     if info.number == CHANGED {
         return;
@@ -547,8 +557,14 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
     *context.register(RDI) = number as u64;
     *context.register(RSI) = frame + core::mem::offset_of!(Frame, info) as u64;
     *context.register(RDX) = frame + core::mem::offset_of!(Frame, context) as u64;
-    context.rip = process.go_on(thread, action.handler, By::OUTSIDE);
+    go_on(thread, process, context, action.handler);
     context.stack = own_stack;
+}
+
+/// Goes on at a place of the program.
+fn go_on(thread: &mut Thread, process: &mut Process, context: &mut UserContext, pc: u64) {
+    context.rip = process.go_on(thread, pc, By::OUTSIDE);
+    thread.put_into(context, pc);
 }
 
 /// The program does not handle it (any more).
@@ -561,7 +577,7 @@ fn without_handler(thread: &mut Thread, process: &mut Process, info: &SignalInfo
         raise(info.number);
         context.mask &= !(1 << (info.number - 1));
     }
-    context.rip = process.go_on(thread, context.rip, By::OUTSIDE);
+    go_on(thread, process, context, context.rip);
 }
 
 /// Sends a signal to this thread.
@@ -597,15 +613,17 @@ pub fn return_from_handler(thread: &mut Thread) -> ! {
     context.stack = thread.engine_stack;
     let resume = match PROCESS.take().as_mut() {
         Some(process) => match thread.interrupted.pop(context.rip, context.rsp, &process.cache) {
-            Some(at) => {
+            // What is written down begins with whole units.
+            Some(at) if !thread.is_traced() => {
                 thread.pass(&process.cache);
                 at
             }
-            None => process.go_on(thread, context.rip, By::OUTSIDE),
+            _ => process.go_on(thread, context.rip, By::OUTSIDE),
         },
         None => die(b"relive: a signal before the start\n"),
     };
-    context.rip = resume;
+    let pc = core::mem::replace(&mut context.rip, resume);
+    thread.put_into(&mut context, pc);
     thread.hidden = context.mask & NEEDED;
     context.mask &= !NEEDED;
     // What is given back arrives with the mask that is restored here.

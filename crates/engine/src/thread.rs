@@ -94,6 +94,18 @@ pub struct Thread {
     pub flags: u64,
     /// The same.
     pub rdx: u64,
+    /// Of a traced program: its `r11`, while code in the cache runs, as that points to the next record.
+    pub r11: u64,
+    /// The same for a register that points there within a unit.
+    pub host: u64,
+    /// Where the next record goes, while the engine or the kernel is at work for the thread.
+    pub buffer: u64,
+    /// Where its [`relive_abi::trace::Ring`] is; 0 if it is not traced.
+    pub ring: u64,
+    /// The process that empties it.
+    pub tool: u32,
+    /// Whether it does.
+    pub is_collected: bool,
     /// The program's state while the engine runs.
     pub context: Context,
     /// The thread's number.
@@ -182,6 +194,9 @@ pub mod offset {
     pub const WRONG_LANDING: u32 = offset_of!(Thread, wrong_landing) as u32;
     pub const TARGET: u32 = offset_of!(Thread, target) as u32;
     pub const RDX: u32 = offset_of!(Thread, rdx) as u32;
+    pub const R11: u32 = offset_of!(Thread, r11) as u32;
+    pub const HOST: u32 = offset_of!(Thread, host) as u32;
+    pub const BUFFER: u32 = offset_of!(Thread, buffer) as u32;
     pub const GS_BASE: u32 = offset_of!(Thread, gs_base) as u32;
     pub const GS_SELECTOR: u32 = offset_of!(Thread, gs_selector) as u32;
     pub const KERNEL_CALLS: u32 = offset_of!(Thread, kernel_calls) as u32;

@@ -9,10 +9,11 @@ use crate::log::Log;
 use crate::masks;
 use crate::process::{PROCESS, Process};
 use crate::program_memory;
+use crate::record;
 use crate::room;
 use crate::signals::{self, Handlers};
 use crate::thread::register::{R11, RAX, RCX, RSP};
-use crate::thread::{self, KERNEL_CALLS, RETURNS, Thread, offset};
+use crate::thread::{self, Context, KERNEL_CALLS, RETURNS, Thread, offset};
 use alloc::boxed::Box;
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -39,6 +40,7 @@ pub fn allocate(process: &mut Process) -> Result<&'static mut Thread, Errno> {
     thread.this = this;
     thread.is_apart = process.is_apart;
     map_counters(process, thread)?;
+    record::begin(process, thread)?;
     thread.stack = this;
     thread.inside = 1;
     thread.enter = entry::enter as *const () as u64;
@@ -193,6 +195,11 @@ fn become_process(process: &mut Process, thread: &mut Thread) {
     process.ended.clear();
     process.threads.retain(|&other| other == thread.this);
     let _ = map_counters(process, thread);
+    let _ = record::begin(process, thread);
+    thread.sign();
+    let mut registers = thread.context.registers;
+    registers[RAX] = 0;
+    thread.write_state(&registers, thread.context.rflags, thread.context.pc);
 }
 
 /// A thread, or a process that uses the same memory for a while.
@@ -243,6 +250,9 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
             let copy = unsafe { (*(thread.handlers as *const Handlers)).clone() };
             Box::into_raw(Box::new(copy)).expose_provenance() as u64
         };
+        let Context { registers, rflags, .. } = child.context;
+        child.write_state(&registers, rflags, thread.context.pc);
+        child.put_in();
         (child, entered.counter)
     };
     let mask = kernel::block_signals();
@@ -285,6 +295,7 @@ fn without_handlers(thread: &Thread) -> u64 {
 /// The number is kept where the kernel cannot: the thread has not started yet when its parent goes on.
 unsafe extern "C" fn begun(thread: &mut Thread) {
     thread.tid = kernel::gettid();
+    thread.sign();
     signals::use_own_stack(thread);
     if thread.has_no_handlers != 0 {
         signals::watch();
@@ -348,6 +359,7 @@ pub fn end(thread: &mut Thread) -> Result<usize, Errno> {
         kernel::restore_signals(mask);
         return Err(entry::AGAIN);
     }
+    thread.hand_over();
     let this = thread.this;
     let code = arguments(thread)[0];
     if thread.is_lent == 0

@@ -10,6 +10,7 @@ use crate::translate::{Exit, Piece, Unit};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use relive_abi::engine as abi;
+use relive_abi::trace::{Tag, Traced};
 
 /// All of it.
 #[derive(Default)]
@@ -195,17 +196,27 @@ impl Written {
             exits: unit.exits.len() as u32,
             unused: 0,
         };
-        let pieces: Vec<abi::Piece> =
-            unit.pieces.iter().map(|&Piece { start, end }| abi::Piece { start, end }).collect();
-        let exits: Vec<abi::Exit> = unit.exits.iter().map(Exit::record).collect();
-        let parts = [log::bytes(&head), log::all_bytes(&pieces), log::all_bytes(&exits)];
-        if log.write(abi::UNIT, &parts).is_none() {
-            log.statistics().lost += 1;
-        }
-        if !is_in_files(unit, maps) {
-            let parts: Vec<&[u8]> = unit.pieces.iter().map(code).collect();
-            log.write(abi::CODE, &parts);
-        }
+        write_unit(abi::UNIT, log::bytes(&head), unit, maps, log);
+    }
+}
+
+/// Writes a unit down whose first exit has a tag.
+pub fn write_down_traced(first: Tag, unit: &Unit, maps: &Maps, log: &mut Log) {
+    let head = Traced { first, pieces: unit.pieces.len() as u16, exits: unit.exits.len() as u16 };
+    write_unit(abi::TRACED, log::bytes(&head), unit, maps, log);
+}
+
+fn write_unit(kind: u32, head: &[u8], unit: &Unit, maps: &Maps, log: &mut Log) {
+    let pieces: Vec<abi::Piece> =
+        unit.pieces.iter().map(|&Piece { start, end }| abi::Piece { start, end }).collect();
+    let exits: Vec<abi::Exit> = unit.exits.iter().map(Exit::record).collect();
+    let parts = [head, log::all_bytes(&pieces), log::all_bytes(&exits)];
+    if log.write(kind, &parts).is_none() {
+        log.statistics().lost += 1;
+    }
+    if !is_in_files(unit, maps) {
+        let parts: Vec<&[u8]> = unit.pieces.iter().map(code).collect();
+        log.write(abi::CODE, &parts);
     }
 }
 

@@ -3,9 +3,11 @@
 use crate::Error;
 use crate::processes;
 use relive_abi::engine::{self as abi, Arena as Head, Record};
+use relive_abi::trace::{BUFFER_LEN, RING_LEN, Ring, buffer};
 use relive_abi::{PAGE, page_up};
 use std::collections::HashMap;
 use std::fs::File;
+use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::Ordering;
 
@@ -103,7 +105,19 @@ impl Arena {
         let n = (head.chunks.load(Ordering::Acquire) as usize).min(abi::MOST_CHUNKS);
         head.directory[..n]
             .iter()
-            .filter(|c| matches!(c.kind.load(Ordering::Acquire), abi::LOG | abi::COUNTERS))
+            .filter(|c| matches!(c.kind.load(Ordering::Acquire), abi::LOG | abi::COUNTERS | abi::RING))
+    }
+
+    /// The rings of all processes, or of one: with the number of the process.
+    pub(crate) fn rings(&self, of: Option<u32>) -> Vec<(u32, RingView<'_>)> {
+        let is_ring = |chunk: &&abi::Chunk| chunk.kind.load(Ordering::Relaxed) == abi::RING;
+        let chunks = self.chunks().filter(is_ring).filter(|chunk| of.is_none_or(|of| chunk.process == of));
+        let view = |chunk: &abi::Chunk| {
+            let bytes = self.bytes(chunk.offset, RING_LEN);
+            // SAFETY: the arena is mapped as long as this is borrowed; every ring begins with a head, at a multiple of a page.
+            RingView { head: unsafe { &*bytes.as_ptr().cast() }, at: bytes.as_ptr().cast_mut(), arena: PhantomData }
+        };
+        chunks.map(|chunk| (chunk.process, view(chunk))).collect()
     }
 
     /// Whether there was room for everything that was to be counted.
@@ -208,6 +222,27 @@ impl Arena {
             }
             log = &log[len..];
         }
+    }
+}
+
+/// A thread's ring of buffers.
+pub(crate) struct RingView<'a> {
+    pub(crate) head: &'a Ring,
+    at: *mut u8,
+    arena: PhantomData<&'a Arena>,
+}
+
+impl RingView<'_> {
+    /// A buffer, as far as it has been filled.
+    pub(crate) fn filled(&self, number: u64, len: usize) -> &[u8] {
+        // SAFETY: in the ring; the thread is done with what it has given away, or has ended.
+        unsafe { std::slice::from_raw_parts(self.at.add(buffer(number) as usize), len.min(BUFFER_LEN as usize)) }
+    }
+
+    /// Empties it.
+    pub(crate) fn wipe(&self, number: u64, len: usize) {
+        // SAFETY: as above; nobody else looks at it.
+        unsafe { self.at.add(buffer(number) as usize).write_bytes(0, len.min(BUFFER_LEN as usize)) };
     }
 }
 

@@ -17,6 +17,7 @@
 pub mod arena;
 mod attach;
 mod calls;
+pub mod collect;
 mod flow;
 mod follow;
 pub mod generated;
@@ -30,12 +31,13 @@ mod privileges;
 mod processes;
 mod run;
 pub mod seen;
+pub mod traced;
 mod tracee;
 pub mod vdso;
 
 pub use measure::measure;
 pub use over::Each;
-pub use run::{Done, Ended, Options, end_by, run};
+pub use run::{Done, Ended, Options, end_by, run, trace};
 
 /// Why a program could not be run.
 #[derive(Debug, thiserror::Error)]

@@ -4,11 +4,12 @@ use crate::arena::Arena;
 use crate::attach::{attach, detach, is_measured};
 use crate::image::Image;
 use crate::limits::Limits;
-use crate::over::Each;
+use crate::over::{self, Each};
 use crate::run::{Pipe, serve_until};
 use crate::{Done, Ended, Error, Options, follow};
 use libc::pid_t;
 use std::collections::HashMap;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// Measures a process, and what it starts meanwhile, and tells of each process when it is over, or at the end: until it
@@ -33,7 +34,8 @@ pub fn measure(
     follow::keep_news();
     let image = Image::new();
     let arena = attach(pid, &image, options).map_err(|error| explain(pid, error))?;
-    serve_until(&arena, &image, each, || wait(&[&told, &ended], time));
+    let tell = |arena: &Arena, stop: &Receiver<()>| over::tell(arena, stop, each);
+    serve_until(&arena, &image, tell, || wait(&[&told, &ended], time));
     Ok(Done { ended: Ended::Exit(0), is_complete: arena.is_complete() })
 }
 

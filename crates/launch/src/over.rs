@@ -2,11 +2,12 @@
 //! for any number of them one after the other.
 
 use crate::arena::{Arena, Process};
+use crate::collect::{self, Sink};
 use relive_abi::engine::{ENDS, EXECUTED};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often to look for them.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -21,6 +22,28 @@ pub(crate) fn tell(arena: &Arena, stop: &Receiver<()>, each: &mut Each<'_>) {
         over.look(arena, each);
     }
     for process in arena.processes().iter().filter(|process| !over.told.contains(&process.at)) {
+        each(arena, process);
+    }
+}
+
+/// The same, and of all that is written down until then.
+pub(crate) fn tell_traced(arena: &Arena, stop: &Receiver<()>, each: &mut Each<'_>, sink: &mut Sink<'_>) {
+    const SOON: Duration = Duration::from_micros(300);
+    let mut over = Over::default();
+    let mut looked = Instant::now();
+    let mut pause = SOON;
+    while stop.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+        pause = if collect::drain(arena, sink) { Duration::ZERO } else { SOON };
+        if looked.elapsed() > PAUSE {
+            over.look(arena, &mut |arena, process| {
+                collect::salvage(arena, process, sink);
+                each(arena, process);
+            });
+            looked = Instant::now();
+        }
+    }
+    for process in arena.processes().iter().filter(|process| !over.told.contains(&process.at)) {
+        collect::salvage(arena, process, sink);
         each(arena, process);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::arena::Arena;
+use crate::collect::Sink;
 use crate::follow;
 use crate::image::Image;
 use crate::inject;
@@ -10,11 +11,11 @@ use crate::measure::leave_all;
 use crate::over::{self, Each};
 use crate::tracee::wait;
 use libc::pid_t;
-use relive_abi::engine::{ALONE, COUNT, TIME, VERIFY};
+use relive_abi::engine::{ALONE, COUNT, TIME, TRACE, VERIFY};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 
 /// How to run a command.
 pub struct Options {
@@ -30,6 +31,8 @@ pub struct Options {
     pub verify: bool,
     /// How many bytes of translated code a process may have.
     pub cache_len: u64,
+    /// Whether to write down which way control goes.
+    pub trace: bool,
 }
 
 /// How it ended.
@@ -54,6 +57,18 @@ pub struct Done {
 /// # Errors
 /// If it cannot be executed, or the engine cannot be put into it.
 pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
+    run_with(options, |arena, stop| over::tell(arena, stop, each))
+}
+
+/// The same, and tells of everything that its threads write down.
+///
+/// # Errors
+/// As above.
+pub fn trace(options: &Options, each: &mut Each<'_>, sink: &mut Sink<'_>) -> Result<Done, Error> {
+    run_with(options, |arena, stop| over::tell_traced(arena, stop, each, sink))
+}
+
+fn run_with(options: &Options, tell: impl FnOnce(&Arena, &Receiver<()>) + Send) -> Result<Done, Error> {
     let limits = Limits::raise();
     let blocked = follow::keep_news();
     let image = Image::new();
@@ -71,7 +86,7 @@ pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
         unsafe { libc::kill(pid, libc::SIGKILL) };
     })?;
 
-    let ended = serve_until(&arena, &image, each, || end_of(pid))?;
+    let ended = serve_until(&arena, &image, tell, || end_of(pid))?;
     Ok(Done { ended, is_complete: arena.is_complete() })
 }
 
@@ -80,14 +95,14 @@ pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
 pub(crate) fn serve_until<T>(
     arena: &Arena,
     image: &Image,
-    each: &mut Each<'_>,
+    tell: impl FnOnce(&Arena, &Receiver<()>) + Send,
     happened: impl FnOnce() -> T,
 ) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (_running, over) = mpsc::channel();
         scope.spawn(|| follow::serve(arena, image, &stop));
-        scope.spawn(move || over::tell(arena, &over, each));
+        scope.spawn(move || tell(arena, &over));
         let result = happened();
         leave_all(arena, image);
         stop.store(true, Ordering::Release);
@@ -103,6 +118,7 @@ pub(crate) fn arena_options(options: &Options) -> u32 {
         | flag(options.time, TIME)
         | flag(!options.follow, ALONE)
         | flag(options.verify, VERIFY)
+        | flag(options.trace, TRACE)
 }
 
 /// The command, for [`pass_on`].

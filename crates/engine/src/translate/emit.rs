@@ -167,6 +167,37 @@ impl Buffer {
         self.store(offset, register);
     }
 
+    /// `mov to, from`
+    pub fn copy(&mut self, to: Gpr, from: Gpr) {
+        let (to, from) = (to.number() as u8, from.number() as u8);
+        self.raw(&[0x48 | (from >> 3) << 2 | to >> 3, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
+    }
+
+    /// `[base + distance]` as an operand, the other being `register`.
+    fn operand(&mut self, register: u8, base: Gpr, distance: u32) {
+        let base = base.number() as u8 & 7;
+        let is_short = distance < 0x80;
+        self.raw(&[if is_short { 0x40 } else { 0x80 } | (register & 7) << 3 | base]);
+        if base == 4 {
+            self.raw(&[0x24]);
+        }
+        if is_short { self.raw(&[distance as u8]) } else { self.u32(distance) }
+    }
+
+    /// `mov dword [base + distance], number`
+    pub fn store_at(&mut self, base: Gpr, distance: u32, number: u32) {
+        self.raw(&[0x40 | base.number() as u8 >> 3, 0xc7]);
+        self.operand(0, base, distance);
+        self.u32(number);
+    }
+
+    /// `lea to, [from + distance]`
+    pub fn advance(&mut self, to: Gpr, from: Gpr, distance: u32) {
+        let number = to.number() as u8;
+        self.raw(&[0x48 | (number >> 3) << 2 | from.number() as u8 >> 3, 0x8d]);
+        self.operand(number, from, distance);
+    }
+
     /// Loads an address: `lea register, [rip + …]`, or the whole of it if it is far away.
     pub fn address(&mut self, register: Gpr, of: u64) {
         let number = register.number() as u8;

@@ -21,6 +21,7 @@ impl Writer<'_, '_> {
             self.push_return(step.insn.next_addr().0);
         }
         self.progress = Progress::Done;
+        self.end_record(self.next_exit());
         self.mark(IN_RCX, spilled);
         if is_call {
             return self.call(step, abi::INDIRECT_CALL, 0);

@@ -12,6 +12,7 @@ pub mod emit;
 pub mod free;
 mod indirect;
 mod rare;
+mod recorder;
 mod trace;
 
 use crate::flow::Source as From;
@@ -24,8 +25,10 @@ use emit::Buffer;
 use free::{Ahead, FAR, Free};
 use relive_abi::engine as abi;
 use relive_abi::kernel::EFAULT;
+use relive_abi::trace::Tag;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Rare, Tie};
+pub use recorder::{POINTER, Pen, Recorder};
 pub use trace::{Leg, Then, can_compare, differ};
 
 /// The longest instruction.
@@ -77,6 +80,8 @@ pub struct Request<'a> {
     pub calls: &'a dyn Fn(u64, u64) -> Option<u64>,
     /// Whether somebody wants to know what place in the cache is what place in the program.
     pub marks: bool,
+    /// If it is to be written down which way control goes: the tag of the first exit.
+    pub tag: Option<Tag>,
 }
 
 impl Request<'_> {
@@ -202,6 +207,8 @@ pub struct Mark {
     pub piece: u32,
     /// What the unit's counters say of this.
     pub progress: Progress,
+    /// What has been written down.
+    pub pen: Pen,
 }
 
 impl Mark {
@@ -408,10 +415,11 @@ fn copy(bytes: &[u8]) -> [u8; COPIED] {
 
 /// Translates the code at a place of the program.
 pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Box<Unit> {
-    let way = match request.legs {
+    let mut way = match request.legs {
         [] => follow(request.source, request.pc),
         legs => trace::along(request.source, legs),
     };
+    let recorder = request.tag.map(|tag| Recorder::new(tag, &mut way, effects));
     let mut writer = Writer {
         request,
         effects,
@@ -429,6 +437,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Box<Unit
             marks: Vec::new(),
         }),
         piece: 0,
+        recorder,
         progress: if request.counter.is_some() { Progress::Entered } else { Progress::Counted },
     };
     writer.write(&way);
@@ -442,6 +451,7 @@ struct Writer<'a, 'b> {
     effects: &'b mut EffectsReader,
     unit: Box<Unit>,
     piece: u32,
+    recorder: Option<Recorder>,
     progress: Progress,
 }
 
@@ -457,7 +467,8 @@ impl Writer<'_, '_> {
             }
         }
         self.unit.body = self.unit.hot.here();
-        self.mark(self.request.pc, Spilled::default());
+        self.mark_between(self.request.pc);
+        self.begin_record();
         let entry = self.counter();
         let place = entry.map(|_| self.entry_place(way));
         for (i, step) in way.steps.iter().enumerate() {
@@ -507,11 +518,21 @@ impl Writer<'_, '_> {
     }
 
     fn mark(&mut self, pc: u64, spilled: Spilled) {
+        let pen = self.recorder.as_ref().map_or(Pen::BETWEEN, |recorder| recorder.pen);
+        self.mark_with(pc, spilled, pen);
+    }
+
+    /// At the beginning of the unit.
+    fn mark_between(&mut self, pc: u64) {
+        self.mark_with(pc, Spilled::default(), Pen::BETWEEN);
+    }
+
+    fn mark_with(&mut self, pc: u64, spilled: Spilled, pen: Pen) {
         if !self.request.marks {
             return;
         }
         let (at, piece, progress) = (self.unit.hot.here(), self.piece, self.progress);
-        self.unit.marks.push(Mark { at, pc, spilled, piece, progress });
+        self.unit.marks.push(Mark { at, pc, spilled, piece, progress, pen });
     }
 
     /// A place out of the way, at which the unit is over.
@@ -524,7 +545,8 @@ impl Writer<'_, '_> {
             return;
         }
         let (at, piece) = (self.unit.cold.here(), self.piece);
-        self.unit.marks.push(Mark { at, pc, spilled, piece, progress: Progress::Done });
+        let mark = Mark { at, pc, spilled, piece, progress: Progress::Done, pen: Pen::BETWEEN };
+        self.unit.marks.push(mark);
     }
 
     fn count_here(&mut self, counter: u32, free: Free, pc: u64) {
@@ -608,6 +630,7 @@ impl Writer<'_, '_> {
                 let next = step.insn.next_addr();
                 self.push_return(next.0);
                 self.progress = Progress::Done;
+                self.end_record(self.next_exit());
                 self.mark(to.0, Spilled::default());
                 if to == next {
                     self.leave_at_the_end(abi::CALL_NEXT, step.piece, pc, to.0);
@@ -647,10 +670,17 @@ impl Writer<'_, '_> {
     /// A branch to `to`, which `write` writes so that it leads to the address it is given.
     fn branch(&mut self, step: &Step, to: u64, write: impl FnOnce(&mut Buffer, u64) -> u64) {
         let number = self.next_exit();
-        let stub = self.unit.cold.here();
+        let taken = self.unit.cold.here();
         self.mark_cold(to);
+        if self.recorder.is_none() {
+            leave(&mut self.unit.cold, number);
+            let field = write(&mut self.unit.hot, taken);
+            return self.exit(abi::BRANCH, step.piece, step.pc(), to, field, taken);
+        }
+        self.end_record_cold(number);
+        let (field, stub) = jump_to_stub(&mut self.unit.cold);
         leave(&mut self.unit.cold, number);
-        let field = write(&mut self.unit.hot, stub);
+        write(&mut self.unit.hot, taken);
         self.exit(abi::BRANCH, step.piece, step.pc(), to, field, stub);
     }
 
@@ -662,6 +692,7 @@ impl Writer<'_, '_> {
         if self.progress != Progress::Called {
             self.progress = Progress::Done;
         }
+        self.end_record(number);
         self.mark(to, Spilled::default());
         let field = self.unit.hot.jump(stub);
         self.exit(kind, piece, from, to, field, stub);
@@ -681,6 +712,7 @@ impl Writer<'_, '_> {
         let stub = self.unit.cold.here();
         let next = step.insn.next_addr().0;
         leave(&mut self.unit.cold, number);
+        self.end_record(number);
         let hot = &mut self.unit.hot;
         hot.store(offset::SCRATCH, Gpr::RAX);
         hot.raw(&[0x0f, 0xb7, 0xc8]); // movzx ecx, ax
@@ -689,12 +721,14 @@ impl Writer<'_, '_> {
         hot.raw(&[0xe3, 5]); // jrcxz to the call
         hot.raw(&[0xe9]);
         hot.distance(stub, 0);
+        self.put_away();
         // Where the kernel comes back to if it wants to be called again.
         self.mark(step.pc(), Spilled::default());
         // Prefixes mean nothing, and the kernel goes back by two bytes.
         self.unit.hot.raw(&[0x0f, 0x05]);
         self.progress = Progress::Called;
         self.mark(next, Spilled::default());
+        self.take_back();
         self.exit(abi::KERNEL, step.piece, step.pc(), next, 0, stub);
         // The kernel may not have been able to write to code.
         let refused = self.unit.cold.here();
@@ -747,11 +781,17 @@ fn leave(code: &mut Buffer, exit: u32) {
 
 /// A way to a place that is not known yet, as an exit of its own.
 pub fn way(code: &mut Buffer, number: u32, from: u64, to: u64) -> Exit {
+    let (field, stub) = jump_to_stub(code);
+    leave(code, number);
+    Exit { to, from, field, stub, ..Exit::NONE }
+}
+
+/// A jump to what comes next, until it leads elsewhere.
+fn jump_to_stub(code: &mut Buffer) -> (u64, u64) {
     let field = code.jump(code.here());
     let stub = code.here();
-    leave(code, number);
     patch(code, field, stub);
-    Exit { to, from, field, stub, ..Exit::NONE }
+    (field, stub)
 }
 
 /// `rcx = rax - rcx` without flags. Twice is nothing.

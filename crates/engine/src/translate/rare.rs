@@ -2,7 +2,7 @@
 //! program's is kept in the thread's memory, and what depends on its place in unusual ways.
 
 use super::emit::Buffer;
-use super::{IN_RCX, Progress, STEP, Spilled, Step, Writer, is_indirect, leave};
+use super::{IN_RCX, POINTER, Progress, STEP, Spilled, Step, Writer, is_indirect, leave};
 use crate::processor;
 use crate::thread::offset;
 use relive_abi::engine as abi;
@@ -221,6 +221,7 @@ impl Writer<'_, '_> {
             self.unit.hot.raw(&[0x48, 0x8d, 0x64, 0x24, 0xf8]); // lea rsp, [rsp - 8]
         }
         self.progress = Progress::Done;
+        self.end_record(self.next_exit());
         self.mark(IN_RCX, spilled);
         self.jump_to_rcx(step);
     }
@@ -230,12 +231,20 @@ impl Writer<'_, '_> {
         let (number, next) = (self.next_exit(), step.insn.next_addr().0);
         let stub = self.unit.cold.here();
         leave(&mut self.unit.cold, number);
+        self.end_record(number);
         self.unit.hot.jump(stub);
         let as_it_is = self.unit.hot.here();
+        // Some kernels overwrite `r11` here too, others do not.
+        self.put_away();
+        if self.recorder.is_some() {
+            self.unit.hot.load(POINTER, offset::R11);
+        }
         self.mark(step.pc(), Spilled::default());
         self.unit.hot.raw(step.bytes());
         self.exit(abi::KERNEL, step.piece, step.pc(), next, 0, as_it_is);
         self.progress = Progress::Called;
+        self.mark(next, Spilled::default());
+        self.take_back();
         self.leave_at_the_end(abi::JUMP, step.piece, step.pc(), next);
     }
 }

@@ -1,0 +1,101 @@
+//! What a traced thread writes down, and how it gets to whoever collects it.
+//!
+//! Each thread has a [`Ring`] of buffers in the arena. Code in the cache appends a *record* for every unit it executes, at
+//! the exit that it takes: the exit's tag. As the tag is the last word of a record and says how long it is, a buffer is read from its
+//! end. What else happens to a thread is written down in records of their own, whose tags are small.
+//!
+//! Nobody asks whether a buffer is full: behind each lies a page that cannot be written to.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// How many buffers a ring has.
+pub const BUFFERS: usize = 8;
+/// The length of each.
+pub const BUFFER_LEN: u64 = 1 << 20;
+/// What lies between two of them: nothing can be written there.
+pub const GUARD_LEN: u64 = 1 << 16;
+
+/// A word of a record.
+pub type Tag = u32;
+
+/// The first tag of an exit. Smaller ones say that something else has happened.
+pub const FIRST_TAG: Tag = 16;
+
+/// A [`State`] comes before this tag: whatever came before, the thread goes on with it.
+pub const STATE: Tag = 1;
+/// A [`Stop`] comes before this tag: a unit was left in the middle.
+pub const STOP: Tag = 2;
+/// The call of the kernel at the end of the record before was not made.
+pub const NOT_CALLED: Tag = 3;
+
+/// The head of a ring. The first buffer lies a page behind it.
+#[repr(C)]
+pub struct Ring {
+    /// The thread that fills it, as the kernel numbers it; 0 before the first.
+    pub tid: AtomicU32,
+    /// Fill.
+    pub unused: u32,
+    /// How many buffers have been filled.
+    pub filled: AtomicU64,
+    /// How many of these have been emptied.
+    pub emptied: AtomicU64,
+    /// How far each buffer was filled.
+    pub lens: [AtomicU32; BUFFERS],
+    /// Which thread has.
+    pub tids: [AtomicU32; BUFFERS],
+    /// Changes when a buffer has been emptied.
+    pub room: AtomicU32,
+    /// Changes when one has been filled.
+    pub news: AtomicU32,
+}
+
+/// Where a buffer begins in a ring.
+#[must_use]
+pub const fn buffer(number: u64) -> u64 {
+    crate::PAGE + number % BUFFERS as u64 * (BUFFER_LEN + GUARD_LEN)
+}
+
+/// How long a ring is.
+pub const RING_LEN: u64 = crate::PAGE + BUFFERS as u64 * (BUFFER_LEN + GUARD_LEN);
+
+/// What a thread goes on with, when it has not come there by an exit.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The general registers, by their hardware numbers.
+    pub registers: [u64; 16],
+    /// The flags.
+    pub flags: u64,
+    /// Where it goes on.
+    pub pc: u64,
+    /// The base of `fs`.
+    pub fs: u64,
+    /// The program's base of `gs`.
+    pub gs: u64,
+}
+
+/// Where a unit was left in the middle.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// The first instruction that was not executed.
+    pub pc: u64,
+    /// The first tag of the unit.
+    pub unit: Tag,
+    /// The piece it was in.
+    pub piece: u16,
+    /// How many values of the record come before this.
+    pub values: u16,
+}
+
+/// A unit whose exits have tags.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traced {
+    /// The tag of its first exit; those of the others follow.
+    pub first: Tag,
+    /// How many pieces it has.
+    pub pieces: u16,
+    /// How many exits it has.
+    pub exits: u16,
+}

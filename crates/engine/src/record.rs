@@ -1,0 +1,199 @@
+//! The buffers of a traced thread: see [`relive_abi::trace`].
+
+use crate::frame::UserContext;
+use crate::limits;
+use crate::process::Process;
+use crate::room;
+use crate::thread::Thread;
+use crate::thread::register::R11;
+use crate::translate::{self, Mark, POINTER, Pen};
+use core::sync::atomic::Ordering;
+use relive_abi::engine as abi;
+use relive_abi::kernel::{self, Errno};
+use relive_abi::trace::{BUFFER_LEN, BUFFERS, GUARD_LEN, RING_LEN, Ring, STATE, STOP, State, Stop, Tag, buffer};
+use relive_code::addr::LinkAddr;
+use relive_code::isa::{Gpr, Insn, Operand};
+
+/// What the engine itself writes at once, at most.
+const LONGEST: u64 = (size_of::<State>() + size_of::<Tag>()) as u64;
+
+/// Gives a thread a ring of its own, if it is traced.
+pub fn begin(process: &Process, thread: &mut Thread) -> Result<(), Errno> {
+    thread.ring = 0;
+    if process.arena.options & abi::TRACE == 0 {
+        return Ok(());
+    }
+    let (arena, pid) = (process.arena, kernel::getpid());
+    let chunk = if thread.is_apart { None } else { room::take(arena, abi::RING, process.number, pid, RING_LEN) };
+    let ring = match chunk {
+        // SAFETY: nothing is mapped over.
+        Some(chunk) => unsafe { limits::share(arena, chunk, RING_LEN, None) }?,
+        // Written down for nobody.
+        None => crate::zone::map(RING_LEN)?,
+    };
+    for number in 0..BUFFERS as u64 {
+        // SAFETY: between buffers of this ring.
+        unsafe { kernel::mprotect(ring + buffer(number) + BUFFER_LEN, GUARD_LEN, 0) }?;
+    }
+    thread.ring = ring;
+    thread.is_collected = chunk.is_some();
+    thread.tool = arena.tool;
+    thread.buffer = ring + buffer(0);
+    Ok(())
+}
+
+impl Thread {
+    fn ring(&self) -> &'static Ring {
+        // SAFETY: mapped for as long as the thread lives.
+        unsafe { &*(self.ring as *const Ring) }
+    }
+
+    /// Whether it is written down what the thread does.
+    pub fn is_traced(&self) -> bool {
+        self.ring != 0
+    }
+
+    /// Where the buffer begins that is being filled.
+    fn start(&self) -> u64 {
+        self.ring + buffer(self.ring().filled.load(Ordering::Relaxed))
+    }
+
+    /// From the cache: the program's state is all in the thread's context.
+    pub fn take_out(&mut self) {
+        if self.is_traced() {
+            self.buffer = self.context.registers[R11];
+            self.context.registers[R11] = self.r11;
+        }
+    }
+
+    /// Back into the cache.
+    pub fn put_in(&mut self) {
+        if self.is_traced() {
+            self.r11 = self.context.registers[R11];
+            self.context.registers[R11] = self.buffer;
+        }
+    }
+
+    /// Writes down what the thread goes on with.
+    pub fn write_state(&mut self, registers: &[u64; 16], flags: u64, pc: u64) {
+        if self.is_traced() {
+            let state = State { registers: *registers, flags, pc, fs: kernel::fs_base(), gs: self.gs_base };
+            self.write(&state, STATE);
+        }
+    }
+
+    /// Writes down that a unit, with exits from this tag on, was left in the middle.
+    pub fn write_stop(&mut self, unit: Option<Tag>, mark: &Mark) {
+        if let Some(unit) = unit
+            && self.is_traced()
+            && !mark.progress.is_over()
+        {
+            // What has been written of the record becomes a part of this.
+            self.buffer += u64::from(mark.pen.values) * 8;
+            let stop = Stop { pc: mark.pc, unit, piece: mark.piece as u16, values: mark.pen.values };
+            self.write(&stop, STOP);
+        }
+    }
+
+    /// From the cache, when a signal has come there: the program's state is all in its context.
+    pub fn take_out_of(&mut self, context: &mut UserContext, pen: Pen) {
+        if !self.is_traced() || pen.is_away {
+            return;
+        }
+        let register = context.register(pen.register.number());
+        self.buffer = *register;
+        *register = if pen.register == POINTER { self.r11 } else { self.host };
+    }
+
+    /// Back into the cache, with the state of the program at `pc`.
+    pub fn put_into(&mut self, context: &mut UserContext, pc: u64) {
+        if !self.is_traced() {
+            return;
+        }
+        let registers = core::array::from_fn(|number| *context.register(number));
+        self.write_state(&registers, context.rflags, pc);
+        let register = context.register(R11);
+        self.r11 = *register;
+        *register = self.buffer;
+    }
+
+    /// Writes down that something has happened.
+    pub fn write<T: Copy>(&mut self, what: &T, tag: Tag) {
+        if self.buffer + LONGEST > self.start() + BUFFER_LEN {
+            self.hand_over();
+        }
+        let len = size_of::<T>() as u64;
+        // SAFETY: there is room in the buffer, which is this thread's.
+        unsafe {
+            (self.buffer as *mut T).write_unaligned(*what);
+            ((self.buffer + len) as *mut Tag).write_unaligned(tag);
+        }
+        self.buffer += len + size_of::<Tag>() as u64;
+    }
+
+    /// The thread may end with what it is about to do.
+    pub fn hand_over(&mut self) {
+        if self.is_traced() {
+            let at = self.buffer;
+            self.buffer = self.next_buffer(at, 0);
+        }
+    }
+
+    /// Says which thread it is.
+    pub fn sign(&self) {
+        if self.is_traced() {
+            self.ring().tid.store(self.tid, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives a buffer away that has been filled up to some place. What lies behind that place goes to the beginning of the next
+    /// buffer, when that is empty: where it begins.
+    fn next_buffer(&mut self, end: u64, more: u64) -> u64 {
+        let ring = self.ring();
+        let filled = ring.filled.load(Ordering::Relaxed);
+        let start = self.ring + buffer(filled);
+        let next = if self.is_collected { self.ring + buffer(filled + 1) } else { start };
+        while self.is_collected && filled + 1 - ring.emptied.load(Ordering::Acquire) >= BUFFERS as u64 {
+            const LONG: u64 = 100_000_000;
+            let room = ring.room.load(Ordering::Acquire);
+            // Nobody wants to know any more, if the tool has ended.
+            self.is_collected = filled + 1 - ring.emptied.load(Ordering::Acquire) < BUFFERS as u64
+                || kernel::futex_wait_for(ring.room.as_ptr(), room, LONG)
+                || kernel::process_exists(self.tool);
+        }
+        // SAFETY: both are in the ring, and this thread's. An empty buffer is all zero.
+        unsafe {
+            core::ptr::copy(end as *const u8, next as *mut u8, more as usize);
+            core::ptr::write_bytes(end as *mut u8, 0, more as usize);
+        }
+        if self.is_collected {
+            let index = filled as usize % BUFFERS;
+            ring.lens[index].store((end - start) as u32, Ordering::Relaxed);
+            ring.tids[index].store(self.tid, Ordering::Relaxed);
+            ring.filled.store(filled + 1, Ordering::Release);
+        }
+        next
+    }
+
+    /// Whether a fault means that a buffer is full. Then the record that was begun goes on in the next one.
+    pub fn has_filled(&mut self, address: u64, context: &mut UserContext) -> bool {
+        if !self.is_traced() || address.wrapping_sub(self.ring) >= RING_LEN {
+            return false;
+        }
+        let Some(register) = base(context.rip) else { return false };
+        let register = context.register(register.number());
+        *register = self.next_buffer(*register, address - *register);
+        true
+    }
+}
+
+/// The register by which an instruction in the cache finds its memory.
+fn base(at: u64) -> Option<Gpr> {
+    // SAFETY: it was just executed.
+    let bytes = unsafe { core::slice::from_raw_parts(at as *const u8, translate::LONGEST) };
+    let insn = Insn::decode(bytes, LinkAddr(at))?;
+    insn.operands().find_map(|operand| match operand {
+        Operand::Memory(memory) => Gpr::all().nth(memory.base?.number.into()),
+        _ => None,
+    })
+}

@@ -1,0 +1,148 @@
+//! Code that writes down which way control goes: see [`relive_abi::trace`].
+//!
+//! Between units, `r11` points to where the next record of the thread goes, and the program's own `r11` is in the thread's
+//! memory. In a unit whose instructions use `r11`, a register that none of them uses takes its place.
+
+use super::emit::Buffer;
+use super::{STEP, Spilled, Way, Writer};
+use crate::thread::offset;
+use relive_abi::trace::Tag;
+use relive_code::isa::{EffectsReader, Gpr, RegSet};
+
+/// The register that points to where the next record goes, between units.
+pub const POINTER: Gpr = Gpr::R11;
+
+/// Those that can take its place: code that the engine adds uses neither.
+const OTHERS: [Gpr; 12] = [
+    Gpr::R15, Gpr::R14, Gpr::R13, Gpr::R12, Gpr::R10, Gpr::R9, Gpr::R8, Gpr::RBX, Gpr::RBP, Gpr::RDI, Gpr::RSI,
+    Gpr::RDX,
+];
+
+/// Where the pointer is at some place of the code, and how much of the record has been written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pen {
+    /// The register that points to the record; what the program has in it is in the thread's memory.
+    pub register: Gpr,
+    /// How many values have been written.
+    pub values: u16,
+    /// The pointer is in the thread's memory, and all registers are the program's.
+    pub is_away: bool,
+}
+
+impl Pen {
+    /// As it is between units, and in programs that are not traced.
+    pub const BETWEEN: Self = Self { register: POINTER, values: 0, is_away: false };
+}
+
+/// What is written in a unit.
+pub struct Recorder {
+    /// The tag of its first exit.
+    pub first: Tag,
+    /// Where the pointer is.
+    pub pen: Pen,
+    /// Whether the record has been finished.
+    is_over: bool,
+}
+
+impl Recorder {
+    /// For a unit, which becomes shorter if its instructions leave no register.
+    pub(super) fn new(first: Tag, way: &mut Way, effects: &mut EffectsReader) -> Self {
+        let mut used = RegSet::EMPTY;
+        let mut register = POINTER;
+        let free = |used: RegSet| {
+            let is_free = |register: &Gpr| !used.contains(RegSet::gpr(*register));
+            [POINTER].iter().chain(&OTHERS).copied().find(is_free)
+        };
+        for i in 0..way.steps.len() {
+            let does = effects.effects(&way.steps[i].insn);
+            used |= does.reads | does.writes;
+            match free(used) {
+                Some(found) => register = found,
+                None => {
+                    way.cut(i);
+                    break;
+                }
+            }
+        }
+        Self { first, pen: Pen { register, ..Pen::BETWEEN }, is_over: false }
+    }
+}
+
+impl Way {
+    /// Ends it before one of its instructions.
+    fn cut(&mut self, at: usize) {
+        let step = &self.steps[at];
+        let (pc, piece) = (step.pc(), step.piece as usize);
+        self.steps.truncate(at);
+        self.next = pc;
+        self.pieces.truncate(piece + 1);
+        self.pieces[piece].end = pc;
+        if self.pieces[piece].start == pc {
+            self.pieces.pop();
+        }
+    }
+}
+
+impl Writer<'_, '_> {
+    /// At the beginning of a unit: moves the pointer out of the way.
+    pub(super) fn begin_record(&mut self) {
+        let Some(Recorder { pen: Pen { register, .. }, .. }) = self.recorder else { return };
+        if register != POINTER {
+            self.mark(STEP, Spilled::default());
+            let hot = &mut self.unit.hot;
+            hot.store(offset::HOST, register);
+            hot.copy(register, POINTER);
+            hot.load(POINTER, offset::R11);
+        }
+    }
+
+    /// Finishes the record: the unit is left by an exit. From here on all is as it is between units.
+    pub(super) fn end_record(&mut self, exit: u32) {
+        let Some(recorder) = &mut self.recorder else { return };
+        if core::mem::replace(&mut recorder.is_over, true) {
+            return;
+        }
+        let (tag, pen) = (recorder.first + (exit - self.request.first_exit), recorder.pen);
+        recorder.pen = Pen::BETWEEN;
+        self.mark(STEP, Spilled::default());
+        finish(&mut self.unit.hot, tag, pen);
+    }
+
+    /// Before a call of the kernel, which overwrites `r11`.
+    pub(super) fn put_away(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            self.unit.hot.store(offset::BUFFER, POINTER);
+            recorder.pen.is_away = true;
+        }
+    }
+
+    /// Behind it.
+    pub(super) fn take_back(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            self.unit.hot.store(offset::R11, POINTER);
+            self.unit.hot.load(POINTER, offset::BUFFER);
+            recorder.pen.is_away = false;
+            self.mark(STEP, Spilled::default());
+        }
+    }
+
+    /// The same out of the way, where only one of several exits comes by.
+    pub(super) fn end_record_cold(&mut self, exit: u32) {
+        let Some(recorder) = &self.recorder else { return };
+        let tag = recorder.first + (exit - self.request.first_exit);
+        finish(&mut self.unit.cold, tag, recorder.pen);
+    }
+}
+
+fn finish(code: &mut Buffer, tag: Tag, pen: Pen) {
+    let at = u32::from(pen.values) * 8;
+    code.store_at(pen.register, at, tag);
+    let end = at + size_of::<Tag>() as u32;
+    if pen.register == POINTER {
+        code.advance(POINTER, POINTER, end);
+    } else {
+        code.store(offset::R11, POINTER);
+        code.advance(POINTER, pen.register, end);
+        code.load(pen.register, offset::HOST);
+    }
+}
