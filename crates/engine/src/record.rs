@@ -10,7 +10,9 @@ use crate::translate::{self, Mark, POINTER, Pen};
 use core::sync::atomic::Ordering;
 use relive_abi::engine as abi;
 use relive_abi::kernel::{self, Errno};
-use relive_abi::trace::{BUFFER_LEN, BUFFERS, GUARD_LEN, RING_LEN, Ring, STATE, STOP, State, Stop, Tag, buffer};
+use relive_abi::trace::{
+    BUFFER_LEN, BUFFERS, GUARD_LEN, NOT_CALLED, RING_LEN, Ring, STATE, STOP, State, Stop, Tag, buffer,
+};
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Gpr, Insn, Operand};
 
@@ -24,7 +26,8 @@ pub fn begin(process: &Process, thread: &mut Thread) -> Result<(), Errno> {
         return Ok(());
     }
     let (arena, pid) = (process.arena, kernel::getpid());
-    let chunk = if thread.is_apart { None } else { room::take(arena, abi::RING, process.number, pid, RING_LEN) };
+    let chunk =
+        if thread.is_apart { None } else { room::take(arena, abi::RING, process.number, pid, RING_LEN) };
     let ring = match chunk {
         // SAFETY: nothing is mapped over.
         Some(chunk) => unsafe { limits::share(arena, chunk, RING_LEN, None) }?,
@@ -84,10 +87,11 @@ impl Thread {
 
     /// Writes down that a unit, with exits from this tag on, was left in the middle.
     pub fn write_stop(&mut self, unit: Option<Tag>, mark: &Mark) {
-        if let Some(unit) = unit
-            && self.is_traced()
-            && !mark.progress.is_over()
-        {
+        let Some(unit) = unit.filter(|_| self.is_traced() && !mark.progress.is_over()) else { return };
+        if mark.pen.is_away {
+            // Before a call of the kernel, with the record finished.
+            self.write(&(), NOT_CALLED);
+        } else {
             // What has been written of the record becomes a part of this.
             self.buffer += u64::from(mark.pen.values) * 8;
             let stop = Stop { pc: mark.pc, unit, piece: mark.piece as u16, values: mark.pen.values };

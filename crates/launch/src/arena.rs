@@ -115,7 +115,11 @@ impl Arena {
         let view = |chunk: &abi::Chunk| {
             let bytes = self.bytes(chunk.offset, RING_LEN);
             // SAFETY: the arena is mapped as long as this is borrowed; every ring begins with a head, at a multiple of a page.
-            RingView { head: unsafe { &*bytes.as_ptr().cast() }, at: bytes.as_ptr().cast_mut(), arena: PhantomData }
+            RingView {
+                head: unsafe { &*bytes.as_ptr().cast() },
+                at: bytes.as_ptr().cast_mut(),
+                arena: PhantomData,
+            }
         };
         chunks.map(|chunk| (chunk.process, view(chunk))).collect()
     }
@@ -236,7 +240,9 @@ impl RingView<'_> {
     /// A buffer, as far as it has been filled.
     pub(crate) fn filled(&self, number: u64, len: usize) -> &[u8] {
         // SAFETY: in the ring; the thread is done with what it has given away, or has ended.
-        unsafe { std::slice::from_raw_parts(self.at.add(buffer(number) as usize), len.min(BUFFER_LEN as usize)) }
+        unsafe {
+            std::slice::from_raw_parts(self.at.add(buffer(number) as usize), len.min(BUFFER_LEN as usize))
+        }
     }
 
     /// Empties it.

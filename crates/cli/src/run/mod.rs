@@ -179,7 +179,10 @@ impl Total {
         eprintln!("  hot traces    {:>15}", grouped(sum.traces));
         eprintln!("links           {:>15}", grouped(sum.links));
         eprintln!("engine entries  {:>15}", grouped(sum.entries));
-        eprintln!("  returns       {:>15}   (and, without counting, jumps) that were not in the table", grouped(sum.returns));
+        eprintln!(
+            "  returns       {:>15}   (and, without counting, jumps) that were not in the table",
+            grouped(sum.returns)
+        );
         eprintln!("  targets       {:>15}   of jumps and calls that were new", grouped(sum.targets));
         eprintln!("  system calls  {:>15}", grouped(sum.kernel_calls));
         eprintln!("signals         {:>15}", grouped(sum.signals));

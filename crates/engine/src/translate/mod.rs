@@ -23,12 +23,12 @@ use alloc::vec::Vec;
 pub use call::{CALL_LEN, Call, DROP, close_landing, is_call, landing, skip_call};
 use emit::Buffer;
 use free::{Ahead, FAR, Free};
+pub use recorder::{POINTER, Pen, Recorder};
 use relive_abi::engine as abi;
 use relive_abi::kernel::EFAULT;
 use relive_abi::trace::Tag;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Rare, Tie};
-pub use recorder::{POINTER, Pen, Recorder};
 pub use trace::{Leg, Then, can_compare, differ};
 
 /// The longest instruction.

@@ -14,7 +14,17 @@ pub const POINTER: Gpr = Gpr::R11;
 
 /// Those that can take its place: code that the engine adds uses neither.
 const OTHERS: [Gpr; 12] = [
-    Gpr::R15, Gpr::R14, Gpr::R13, Gpr::R12, Gpr::R10, Gpr::R9, Gpr::R8, Gpr::RBX, Gpr::RBP, Gpr::RDI, Gpr::RSI,
+    Gpr::R15,
+    Gpr::R14,
+    Gpr::R13,
+    Gpr::R12,
+    Gpr::R10,
+    Gpr::R9,
+    Gpr::R8,
+    Gpr::RBX,
+    Gpr::RBP,
+    Gpr::RDI,
+    Gpr::RSI,
     Gpr::RDX,
 ];
 
@@ -54,7 +64,16 @@ impl Recorder {
             [POINTER].iter().chain(&OTHERS).copied().find(is_free)
         };
         for i in 0..way.steps.len() {
-            let does = effects.effects(&way.steps[i].insn);
+            let insn = &way.steps[i].insn;
+            if insn.is_fast_syscall() {
+                // The record ends before it.
+                break;
+            }
+            let does = effects.effects(insn);
+            if does.reads.contains(RegSet::GPRS) {
+                // An interrupt: whoever looks at the registers sees the program's.
+                continue;
+            }
             used |= does.reads | does.writes;
             match free(used) {
                 Some(found) => register = found,
@@ -88,11 +107,10 @@ impl Writer<'_, '_> {
     pub(super) fn begin_record(&mut self) {
         let Some(Recorder { pen: Pen { register, .. }, .. }) = self.recorder else { return };
         if register != POINTER {
+            self.unit.hot.store(offset::HOST, register);
             self.mark(STEP, Spilled::default());
-            let hot = &mut self.unit.hot;
-            hot.store(offset::HOST, register);
-            hot.copy(register, POINTER);
-            hot.load(POINTER, offset::R11);
+            self.unit.hot.copy(register, POINTER);
+            self.unit.hot.load(POINTER, offset::R11);
         }
     }
 
@@ -104,8 +122,10 @@ impl Writer<'_, '_> {
         }
         let (tag, pen) = (recorder.first + (exit - self.request.first_exit), recorder.pen);
         recorder.pen = Pen::BETWEEN;
+        write_tag(&mut self.unit.hot, tag, pen);
+        // Up to here, nothing has changed for whoever looks at the record.
         self.mark(STEP, Spilled::default());
-        finish(&mut self.unit.hot, tag, pen);
+        finish(&mut self.unit.hot, pen);
     }
 
     /// Before a call of the kernel, which overwrites `r11`.
@@ -130,14 +150,22 @@ impl Writer<'_, '_> {
     pub(super) fn end_record_cold(&mut self, exit: u32) {
         let Some(recorder) = &self.recorder else { return };
         let tag = recorder.first + (exit - self.request.first_exit);
-        finish(&mut self.unit.cold, tag, recorder.pen);
+        write_tag(&mut self.unit.cold, tag, recorder.pen);
+        finish(&mut self.unit.cold, recorder.pen);
     }
 }
 
-fn finish(code: &mut Buffer, tag: Tag, pen: Pen) {
-    let at = u32::from(pen.values) * 8;
-    code.store_at(pen.register, at, tag);
-    let end = at + size_of::<Tag>() as u32;
+/// How much of a record comes before its tag.
+fn len(pen: Pen) -> u32 {
+    u32::from(pen.values) * 8
+}
+
+fn write_tag(code: &mut Buffer, tag: Tag, pen: Pen) {
+    code.store_at(pen.register, len(pen), tag);
+}
+
+fn finish(code: &mut Buffer, pen: Pen) {
+    let end = len(pen) + size_of::<Tag>() as u32;
     if pen.register == POINTER {
         code.advance(POINTER, POINTER, end);
     } else {
