@@ -1,0 +1,41 @@
+//! What is said of an instruction, against what the processor did.
+
+use relive_code::addr::LinkAddr;
+use relive_code::isa::{EffectsReader, Flag, Gpr, Insn, RegSet, Replayed, Syntax};
+use relive_testkit::states::State;
+
+/// The instruction that comes next.
+pub(crate) fn decode(state: &State) -> Option<Insn> {
+    Insn::decode(&state.code, LinkAddr(state.rip()))
+}
+
+/// What is wrong with what is said of an instruction, if anything is.
+pub(crate) fn disagreement(
+    reader: &mut EffectsReader,
+    insn: &Insn,
+    before: &State,
+    after: &State,
+) -> Option<String> {
+    let Replayed { sets, loses, backwards } = reader.replayed(insn);
+    let (old, new) = (before.general(), after.general());
+    let mut wrong = Vec::new();
+    for register in Gpr::all() {
+        let is = new[register.number()];
+        let set = sets.iter().find(|set| set.to == register);
+        let said = set.map_or(old[register.number()], |set| set.evaluate(&old, before.backwards()));
+        let lost = loses.contains(RegSet::gpr(register));
+        if set.is_some() && lost {
+            wrong.push(format!("{register} is both set and lost"));
+        }
+        if !lost && is != said {
+            wrong
+                .push(format!("{register} is {is:#x}, not {said:#x}, and was {:#x}", old[register.number()]));
+        }
+    }
+    if !loses.contains(RegSet::flag(Flag::Df)) && after.backwards() != backwards.unwrap_or(before.backwards())
+    {
+        wrong.push("the direction flag".into());
+    }
+    let text = insn.text(Syntax::Intel);
+    (!wrong.is_empty()).then(|| format!("{text} at {:#x}: {}", before.rip(), wrong.join(", ")))
+}
