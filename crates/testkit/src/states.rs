@@ -149,6 +149,20 @@ impl Vectors {
         self.mark();
     }
 
+    /// Sets a register of the x87 stack, whose lower eight bytes are an MMX register.
+    pub fn set_x87(&mut self, number: usize, value: &[u8; 10]) {
+        const IN_USE: usize = 4;
+        self.bytes[32 + 16 * number..][..10].copy_from_slice(value);
+        self.bytes[IN_USE] |= 1 << number;
+        self.mark();
+    }
+
+    /// What an MMX register holds.
+    #[must_use]
+    pub fn mmx(&self, number: usize) -> [u8; 8] {
+        self.bytes[32 + 16 * number..][..8].try_into().expect("eight bytes")
+    }
+
     /// Says that they are not as they were at the start.
     fn mark(&mut self) {
         self.bytes[512] |= if self.places[0] == 0 { 0x07 } else { 0xe7 };

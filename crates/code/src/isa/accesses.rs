@@ -182,6 +182,12 @@ impl Access {
     /// The address, or the first of several; `segment_base` is that of the segment it names, if it names one.
     #[must_use]
     pub fn address(&self, registers: &[u64; 16], segment_base: u64) -> u64 {
+        self.address_beyond(registers, segment_base, 0)
+    }
+
+    /// The address that is so many bytes further on: of another turn or lane.
+    #[must_use]
+    pub fn address_beyond(&self, registers: &[u64; 16], segment_base: u64, by: i64) -> u64 {
         let more = match self.how {
             How::Table => (registers[Gpr::RAX.number()] & 0xff).cast_signed(),
             How::Bit(register) => {
@@ -189,7 +195,7 @@ impl Access {
                 let bit = (registers[register.number()] << spare).cast_signed() >> spare;
                 bit.div_euclid(8 * bytes) * bytes
             }
-            _ => 0,
+            _ => by,
         };
         let place = Place { displacement: self.place.displacement.wrapping_add(more), ..self.place };
         let offset = place.evaluate(registers);

@@ -287,6 +287,8 @@ impl EffectsReader {
             Mnemonic::Int | Mnemonic::Int1 | Mnemonic::Int3 | Mnemonic::Sysenter => all.loses |= followed,
             // What stays of a transaction that was given up, and what a hypervisor answers.
             Mnemonic::Xbegin | Mnemonic::Vmcall | Mnemonic::Vmmcall => all.loses |= RegSet::gpr(Gpr::RAX),
+            // With a prefix that chooses `r8`, some processors exchange it with `rax` and do not pause.
+            Mnemonic::Pause if insn.len() > 2 => all.loses |= RegSet::gpr(Gpr::RAX) | RegSet::gpr(Gpr::R8),
             _ => {}
         }
         if all.backwards.is_some() {
@@ -314,7 +316,7 @@ fn sets(insn: &Insn) -> Option<Sets> {
     let stack = |change: i64| one(Gpr::RSP, Part::Whole, Operation::Sum(Place::beside(Gpr::RSP, change)));
     let change = i64::from(raw.stack_pointer_increment());
     match raw.mnemonic() {
-        Mnemonic::Pop if raw.op0_kind() == OpKind::Register && raw.op0_register() == Register::RSP => None,
+        Mnemonic::Pop if destination(insn, 0).is_some_and(|(to, _)| to == Gpr::RSP) => None,
         Mnemonic::Push | Mnemonic::Pushfq | Mnemonic::Pop | Mnemonic::Popfq => Some(stack(change)),
         Mnemonic::Call if raw.is_call_near() || raw.is_call_near_indirect() => {
             (change == -8).then(|| stack(change))

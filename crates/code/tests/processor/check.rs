@@ -1,12 +1,17 @@
 //! What is said of an instruction, against what the processor did.
 
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{EffectsReader, Flag, Gpr, Insn, RegSet, Replayed, Syntax};
+use relive_code::isa::{EffectsReader, Flag, Gpr, How, Insn, RegSet, Replayed, Syntax};
 use relive_testkit::states::State;
 
 /// The instruction that comes next.
 pub(crate) fn decode(state: &State) -> Option<Insn> {
     Insn::decode(&state.code, LinkAddr(state.rip()))
+}
+
+/// Whether the processor may stop in the middle of it and go on later: each turn is a step of its own.
+pub(crate) fn takes_turns(reader: &mut EffectsReader, insn: &Insn) -> bool {
+    reader.accesses(insn).iter().any(|access| matches!(access.how, How::Repeated { .. } | How::Lanes { .. }))
 }
 
 /// What is wrong with what is said of an instruction, if anything is.

@@ -1,7 +1,7 @@
 //! Programs, one instruction after the other.
 
-use crate::check::{decode, disagreement};
-use relive_code::isa::{EffectsReader, How, Insn};
+use crate::check::{decode, disagreement, takes_turns};
+use relive_code::isa::{EffectsReader, Insn};
 use relive_testkit::states::{State, Stop, Watched};
 
 /// What was seen of a program.
@@ -37,12 +37,7 @@ pub(crate) fn follow(
                 (Stop::Signal(_), _) | (_, Stop::Signal(_)) => before = after,
                 _ => {
                     let insn = decode(&before).expect("what was executed is valid");
-                    // Each turn is a step of its own.
-                    let mut repeats = || {
-                        let accesses = reader.accesses(&insn);
-                        accesses.iter().any(|access| matches!(access.how, How::Repeated { .. }))
-                    };
-                    if after.rip() == before.rip() && repeats() {
+                    if after.rip() == before.rip() && takes_turns(&mut reader, &insn) {
                         continue;
                     }
                     each(&mut reader, &insn, &before);
