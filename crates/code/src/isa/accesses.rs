@@ -362,3 +362,109 @@ impl Insn {
             && matches!(self.raw.mnemonic(), Cmpsb | Cmpsw | Cmpsd | Cmpsq | Scasb | Scasw | Scasd | Scasq)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::LinkAddr;
+    use AccessKind::{Read, Update, Write};
+    use alloc::vec::Vec;
+
+    fn accesses(bytes: &[u8]) -> Accesses {
+        EffectsReader::new().accesses(&Insn::decode(bytes, LinkAddr(0x1000)).expect("valid"))
+    }
+
+    fn kinds(bytes: &[u8]) -> Vec<(AccessKind, u32)> {
+        accesses(bytes).iter().map(|access| (access.kind, access.size)).collect()
+    }
+
+    /// Where the accesses are if each register holds a hundred times its number, and `fs` begins at 7000.
+    fn addresses(bytes: &[u8]) -> Vec<u64> {
+        let registers = core::array::from_fn(|i| 100 * i as u64);
+        accesses(bytes).iter().map(|access| access.address(&registers, 7000)).collect()
+    }
+
+    #[test]
+    fn what_is_said_and_what_is_implied() {
+        assert_eq!(kinds(&[0x48, 0x8b, 0x03]), [(Read, 8)], "mov rax, [rbx]");
+        assert_eq!(kinds(&[0x88, 0x03]), [(Write, 1)], "mov [rbx], al");
+        assert_eq!(kinds(&[0xff, 0x03]), [(Update, 4)], "inc dword ptr [rbx]");
+        assert_eq!(kinds(&[0x48, 0x0f, 0x44, 0x03]), [(Read, 8)], "cmove rax, [rbx]");
+        assert_eq!(kinds(&[0xf0, 0x48, 0x0f, 0xc7, 0x0b]), [(Update, 16)], "lock cmpxchg16b [rbx]");
+        assert_eq!(kinds(&[0xff, 0x33]), [(Read, 8), (Write, 8)], "push [rbx]");
+        assert_eq!(kinds(&[0x8f, 0x03]), [(Read, 8), (Write, 8)], "pop [rbx]");
+        assert_eq!(kinds(&[0xff, 0x13]), [(Read, 8), (Write, 8)], "call [rbx]");
+        assert_eq!(kinds(&[0xc3]), [(Read, 8)], "ret");
+        assert_eq!(kinds(&[0xa4]), [(Read, 1), (Write, 1)], "movsb");
+        assert_eq!(kinds(&[0xc8, 16, 0, 2]), [(Write, 8), (Read, 8), (Write, 8), (Write, 8)], "enter 16, 2");
+    }
+
+    #[test]
+    fn what_touches_nothing() {
+        assert_eq!(kinds(&[0x48, 0x8d, 0x03]), [], "lea rax, [rbx]");
+        assert_eq!(kinds(&[0x0f, 0x1f, 0x03]), [], "nop [rbx]");
+        assert_eq!(kinds(&[0x0f, 0x18, 0x0b]), [], "prefetcht0 [rbx]");
+        assert_eq!(kinds(&[0x0f, 0xae, 0x3b]), [], "clflush [rbx]");
+    }
+
+    #[test]
+    fn addresses_by_registers() {
+        assert_eq!(addresses(&[0x48, 0x8b, 0x44, 0x8b, 0xf8]), [300 + 400 - 8], "[rbx+rcx*4-8]");
+        assert_eq!(addresses(&[0x48, 0x8b, 0x05, 0x10, 0, 0, 0]), [0x1017], "relative to the instruction");
+        assert_eq!(addresses(&[0x64, 0x48, 0x8b, 0x03]), [7300], "fs:[rbx]");
+        assert_eq!(addresses(&[0x67, 0x8b, 0x83, 0x54, 0xfe, 0xff, 0xff]), [0xffff_ff80], "[ebx-428]");
+        assert_eq!(addresses(&[0xd7]), [300], "xlat");
+        assert_eq!(
+            addresses(&[0x8f, 0x44, 0x24, 8]),
+            [400, 416],
+            "pop [rsp+8], by the stack pointer behind it"
+        );
+        assert_eq!(addresses(&[0xff, 0x74, 0x24, 8]), [408, 392], "push [rsp+8]");
+        assert_eq!(addresses(&[0xa6]), [600, 700], "cmpsb");
+        assert_eq!(addresses(&[0xa4]), [600, 700], "movsb");
+        assert_eq!(addresses(&[0xc9]), [500], "leave");
+    }
+
+    #[test]
+    fn bits_are_far_away() {
+        let access = accesses(&[0x48, 0x0f, 0xab, 0x4c, 0x73, 2])[0]; // bts [rbx+rsi*2+2], rcx
+        assert_eq!((access.kind, access.size, access.how), (Update, 8, How::Bit(Gpr::RCX)));
+        let at = |bit: i64| {
+            let mut registers = [0; 16];
+            registers[1] = bit.cast_unsigned();
+            registers[3] = 1000;
+            registers[6] = 100;
+            access.address(&registers, 0)
+        };
+        assert_eq!([at(0), at(63), at(64), at(-1), at(-64), at(-65)], [1202, 1202, 1210, 1194, 1194, 1186]);
+    }
+
+    #[test]
+    fn strings_repeat() {
+        let both = accesses(&[0xf3, 0x48, 0xa5]); // rep movsq
+        assert!(both.iter().all(|a| a.how == How::Repeated { compares: false } && a.size == 8));
+        assert!(
+            both[0].needs().contains(RegSet::gpr(Gpr::RCX) | RegSet::gpr(Gpr::RSI) | RegSet::flag(Flag::Df))
+        );
+        assert_eq!(accesses(&[0xf2, 0xae])[0].how, How::Repeated { compares: true }, "repne scasb");
+        assert_eq!(accesses(&[0xf2, 0x0f, 0x10, 0x03])[0].how, How::Plain, "movsd xmm0, [rbx] is no string");
+    }
+
+    #[test]
+    fn vectors_and_masks() {
+        let gather = accesses(&[0xc4, 0xe2, 0xed, 0x90, 0x04, 0x8b]); // vpgatherdq ymm0, [rbx+xmm1*4], ymm2
+        let how = How::Lanes { vector: 1, width: 4, scale: 4, count: 4, mask: Mask::Signs(2) };
+        assert_eq!((gather[0].kind, gather[0].size, gather[0].how), (Read, 8, how));
+        assert_eq!(gather[0].place, Place::beside(Gpr::RBX, 0));
+        let scatter = accesses(&[0x62, 0xf2, 0x7d, 0x49, 0xa1, 0x04, 0x8b]); // vpscatterqd [rbx+zmm1*4], k1, ymm0
+        let how = How::Lanes { vector: 1, width: 8, scale: 4, count: 8, mask: Mask::Bits(1) };
+        assert_eq!((scatter[0].kind, scatter[0].size, scatter[0].how), (Write, 4, how));
+        let masked = accesses(&[0x62, 0xf1, 0x7c, 0x4a, 0x11, 0x03]); // vmovups [rbx]{k2}, zmm0
+        assert_eq!((masked[0].size, masked[0].how), (64, How::Masked { element: 4, mask: Mask::Bits(2) }));
+        let bytes = accesses(&[0x66, 0x0f, 0xf7, 0xc1]); // maskmovdqu xmm0, xmm1
+        assert_eq!(bytes[0].place, Place::beside(Gpr::RDI, 0));
+        assert_eq!((bytes[0].size, bytes[0].how), (16, How::Masked { element: 1, mask: Mask::Signs(1) }));
+        let state = accesses(&[0x0f, 0xc7, 0x64, 0x24, 0x40]); // xsavec [rsp+0x40]
+        assert_eq!(state[0].how, How::State);
+    }
+}

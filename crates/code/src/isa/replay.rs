@@ -283,10 +283,14 @@ impl EffectsReader {
         match insn.raw.mnemonic() {
             Mnemonic::Cld => all.backwards = Some(false),
             Mnemonic::Std => all.backwards = Some(true),
+            // The kernel gives the flags back as they were.
+            Mnemonic::Syscall => all.loses = all.loses - RegSet::flag(Flag::Df),
             // Who knows what their handlers do.
             Mnemonic::Int | Mnemonic::Int1 | Mnemonic::Int3 | Mnemonic::Sysenter => all.loses |= followed,
-            // What stays of a transaction that was given up, and what a hypervisor answers.
-            Mnemonic::Xbegin | Mnemonic::Vmcall | Mnemonic::Vmmcall => all.loses |= RegSet::gpr(Gpr::RAX),
+            // Nor what a hypervisor answers.
+            Mnemonic::Vmcall | Mnemonic::Vmmcall | Mnemonic::Vmgexit => all.loses |= followed,
+            // What stays of a transaction that was given up.
+            Mnemonic::Xbegin => all.loses |= RegSet::gpr(Gpr::RAX),
             // With a prefix that chooses `r8`, some processors exchange it with `rax` and do not pause.
             Mnemonic::Pause if insn.len() > 2 => all.loses |= RegSet::gpr(Gpr::RAX) | RegSet::gpr(Gpr::R8),
             _ => {}
@@ -505,5 +509,92 @@ fn term(insn: &Insn, operand: u32) -> Option<Term> {
         | OpKind::Immediate8to64
         | OpKind::Immediate32to64 => Some(Term::Constant(insn.raw.immediate(operand))),
         _ => destination(insn, operand).map(|(register, part)| Term::Register(register, part)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::LinkAddr;
+
+    fn replayed(bytes: &[u8]) -> Replayed {
+        EffectsReader::new().replayed(&Insn::decode(bytes, LinkAddr(0x1000)).expect("valid"))
+    }
+
+    /// What registers hold after an instruction, if they held these; nothing for those that are lost.
+    fn after<const N: usize>(bytes: &[u8], before: [(Gpr, u64); N], backwards: bool) -> [Option<u64>; N] {
+        let mut registers = [0; 16];
+        before.iter().for_each(|(register, value)| registers[register.number()] = *value);
+        let replayed = replayed(bytes);
+        before.map(|(register, old)| match replayed.sets.iter().find(|set| set.to == register) {
+            Some(set) => Some(set.evaluate(&registers, backwards)),
+            None => (!replayed.loses.contains(RegSet::gpr(register))).then_some(old),
+        })
+    }
+
+    #[test]
+    fn arithmetic() {
+        let rax = |bytes: &[u8], value| after(bytes, [(Gpr::RAX, value)], false)[0];
+        assert_eq!(rax(&[0x48, 0x83, 0xc0, 0xff], 5), Some(4), "add rax, -1");
+        assert_eq!(rax(&[0x83, 0xc0, 0xff], 0x1_0000_0000), Some(0xffff_ffff), "add eax, -1");
+        assert_eq!(rax(&[0x66, 0xff, 0xc0], 0x1_ffff), Some(0x1_0000), "inc ax");
+        assert_eq!(rax(&[0xb4, 7], 0x1234), Some(0x0734), "mov ah, 7");
+        assert_eq!(rax(&[0x0f, 0xb6, 0xc4], 0x1234), Some(0x12), "movzx eax, ah");
+        assert_eq!(rax(&[0x48, 0x98], 0x8000_0000), Some(0xffff_ffff_8000_0000), "cdqe");
+        assert_eq!(rax(&[0x31, 0xc0], 77), Some(0), "xor eax, eax");
+        assert_eq!(rax(&[0xc1, 0xf8, 4], 0x8000_0000), Some(0xf800_0000), "sar eax, 4");
+        assert_eq!(rax(&[0x66, 0xc1, 0xe8, 20], 0xffff), Some(0), "shr ax, 20");
+        assert_eq!(rax(&[0xc0, 0xc0, 12], 0x12), Some(0x21), "rol al, 12");
+        assert_eq!(rax(&[0x48, 0x0f, 0xc8], 1), Some(1 << 56), "bswap rax");
+        assert_eq!(rax(&[0x0f, 0xba, 0xe8, 35], 0), Some(8), "bts eax, 35");
+        assert_eq!(rax(&[0x0f, 0x94, 0xc0], 5), None, "sete al");
+        assert_eq!(rax(&[0x48, 0x0f, 0x44, 0xc1], 5), None, "cmove rax, rcx");
+        assert_eq!(rax(&[0x48, 0x8b, 0x00], 5), None, "mov rax, [rax]");
+        assert_eq!(rax(&[0x48, 0x83, 0xd0, 1], 5), None, "adc rax, 1");
+    }
+
+    #[test]
+    fn two_at_once() {
+        let both = |bytes: &[u8], rax, rdx| after(bytes, [(Gpr::RAX, rax), (Gpr::RDX, rdx)], false);
+        assert_eq!(both(&[0x48, 0x92], 1, 2), [Some(2), Some(1)], "xchg rax, rdx");
+        assert_eq!(both(&[0x48, 0xf7, 0xe2], 1 << 63, 6), [Some(0), Some(3)], "mul rdx");
+        assert_eq!(both(&[0xf7, 0xea], 0xffff_ffff, 2), [Some(0xffff_fffe), Some(0xffff_ffff)], "imul edx");
+        assert_eq!(both(&[0x99], 1 << 31, 9), [Some(1 << 31), Some(0xffff_ffff)], "cdq");
+        assert_eq!(both(&[0x86, 0xe0], 1, 2), [None, Some(2)], "xchg al, ah");
+    }
+
+    #[test]
+    fn the_stack() {
+        let stack = |bytes: &[u8]| after(bytes, [(Gpr::RSP, 1000), (Gpr::RBP, 2000)], false);
+        assert_eq!(stack(&[0x55]), [Some(992), Some(2000)], "push rbp");
+        assert_eq!(stack(&[0x5d]), [Some(1008), None], "pop rbp");
+        assert_eq!(stack(&[0x5c]), [None, Some(2000)], "pop rsp");
+        assert_eq!(stack(&[0xe8, 0, 0, 0, 0]), [Some(992), Some(2000)], "call");
+        assert_eq!(stack(&[0xc2, 16, 0]), [Some(1024), Some(2000)], "ret 16");
+        assert_eq!(stack(&[0xc9]), [Some(2008), None], "leave");
+        assert_eq!(stack(&[0xc8, 32, 0, 2]), [Some(1000 - 8 - 16 - 32), Some(992)], "enter 32, 2");
+    }
+
+    #[test]
+    fn strings() {
+        let before = [(Gpr::RSI, 1000), (Gpr::RDI, 2000), (Gpr::RCX, 3)];
+        let copy = [0xf3, 0x48, 0xa5]; // rep movsq
+        assert_eq!(after(&copy, before, false), [Some(1024), Some(2024), Some(0)]);
+        assert_eq!(after(&copy, before, true), [Some(976), Some(1976), Some(0)]);
+        assert!(replayed(&copy).sets[0].needs().contains(RegSet::gpr(Gpr::RCX) | RegSet::flag(Flag::Df)));
+        assert_eq!(after(&[0xaa], before, false), [Some(1000), Some(2001), Some(3)], "stosb");
+        assert_eq!(after(&[0xf3, 0xa6], before, false), [None, None, None], "repe cmpsb");
+    }
+
+    #[test]
+    fn what_others_decide_is_lost() {
+        let lost = |bytes: &[u8]| replayed(bytes).loses;
+        let of = |registers: &[Gpr]| registers.iter().copied().collect::<RegSet>();
+        assert_eq!(lost(&[0x0f, 0x05]), of(&[Gpr::RAX, Gpr::RCX, Gpr::R11]), "syscall");
+        assert_eq!(lost(&[0x0f, 0xa2]), of(&[Gpr::RAX, Gpr::RBX, Gpr::RCX, Gpr::RDX]), "cpuid");
+        assert!(lost(&[0xcd, 0x80]).contains(RegSet::GPRS), "int 0x80");
+        assert_eq!(lost(&[0x9d]), RegSet::flag(Flag::Df), "popfq");
+        assert_eq!(replayed(&[0xfd]).backwards, Some(true), "std");
+        assert_eq!(lost(&[0xfd]), RegSet::EMPTY);
     }
 }

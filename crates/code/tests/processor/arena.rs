@@ -32,10 +32,10 @@ const GS_BASE: u64 = 0x40;
 
 /// What is not drawn: what leaves the process or this kind of code, waits, or takes memory away; and what the kernel may do instead of
 /// the processor, without a stop behind it.
-const LEFT_OUT: [&str; 27] = [
+const LEFT_OUT: [&str; 28] = [
     "syscall", "sysenter", "int", "int1", "int3", "into", "retf", "retfq", "retfw", "iret", "iretd", "iretq",
-    "mwaitx", "umwait", "tpause", "wrpkru", "xbegin", "xabort", "vmcall", "vmmcall", "hlt", "rdpru", "sgdt",
-    "sidt", "sldt", "smsw", "str",
+    "mwaitx", "umwait", "tpause", "wrpkru", "xbegin", "xabort", "vmcall", "vmmcall", "vmgexit", "hlt",
+    "rdpru", "sgdt", "sidt", "sldt", "smsw", "str",
 ];
 /// What does something else each time.
 const FICKLE: [&str; 7] = ["rdtsc", "rdtscp", "rdrand", "rdseed", "rdpid", "rdpmc", "cpuid"];
@@ -116,7 +116,7 @@ impl Arena {
     fn one(&mut self, before: &State, vectors: &Vectors, memory: &[u8], findings: &mut Findings) {
         let Some(insn) = decode(before) else { return };
         let text = insn.text(Syntax::Intel).to_string();
-        let name = text.split(' ').filter(|w| !PREFIXES.contains(w)).next().unwrap_or_default().to_string();
+        let name = text.split(' ').find(|w| !PREFIXES.contains(w)).unwrap_or_default().to_string();
         let far =
             text.contains("far ") || text.contains("fword") || text.contains("tbyte ptr [") && name == "jmp";
         // Processors do not agree on what `call` and the like do with 16 bits.
