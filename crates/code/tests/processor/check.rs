@@ -26,11 +26,12 @@ pub(crate) fn disagreement(
     let mut wrong = Vec::new();
     for register in Gpr::all() {
         let is = new[register.number()];
-        let set = sets.iter().find(|set| set.to == register);
+        let mut several = sets.iter().filter(|set| set.to == register);
+        let set = several.next();
         let said = set.map_or(old[register.number()], |set| set.evaluate(&old, before.backwards()));
         let lost = loses.contains(RegSet::gpr(register));
-        if set.is_some() && lost {
-            wrong.push(format!("{register} is both set and lost"));
+        if several.next().is_some() || (set.is_some() && lost) {
+            wrong.push(format!("{register} is said to be more than one thing"));
         }
         if !lost && is != said {
             wrong

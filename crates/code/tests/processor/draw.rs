@@ -42,10 +42,15 @@ const VECTOR: [u8; 20] = [
     0x90, 0x91, 0x92, 0x93, 0xa0, 0xa1, 0xa2, 0xa3, 0x8a, 0x8b, 0x88, 0x89, 0x62, 0x63, 0x2c, 0x2d, 0x2e,
     0x2f, 0x8c, 0x8e,
 ];
-/// Bits in memory, the state of the processor, bytes by a mask.
-const LONG: [u8; 10] = [0xa3, 0xab, 0xb3, 0xbb, 0xba, 0xae, 0xc7, 0xf7, 0x01, 0xae];
-/// Frames, the stack and memory.
-const SHORT: [u8; 5] = [0xc8, 0xc9, 0xff, 0x8f, 0xd7];
+/// Shifts and products of general registers that are encoded like those.
+const GENERAL: [u8; 4] = [0xf2, 0xf5, 0xf6, 0xf7];
+/// Bits in memory, the state of the processor, bytes by a mask, products, exchanges.
+const LONG: [u8; 13] = [0xa3, 0xab, 0xb3, 0xbb, 0xba, 0xae, 0xc7, 0xf7, 0x01, 0xae, 0xaf, 0xc0, 0xc1];
+/// Frames, the stack and memory; shifts, products, exchanges.
+const SHORT: [u8; 20] = [
+    0xc8, 0xff, 0x8f, 0xd7, 0xc0, 0xc1, 0xd0, 0xd1, 0xd2, 0xd3, 0xd2, 0xd3, 0xf6, 0xf7, 0x86, 0x86, 0x87,
+    0x69, 0x6b, 0x99,
+];
 
 /// Bytes that are an instruction with some luck, whose operand in memory is not far from its registers or from itself.
 pub(crate) fn instruction(dice: &mut Dice) -> [u8; 16] {
@@ -66,10 +71,15 @@ pub(crate) fn instruction(dice: &mut Dice) -> [u8; 16] {
     } else if dice.one_in(16) {
         bytes.push(dice.pick(&[0x64, 0x65, 0x67]));
     }
+    let general = seldom && dice.one_in(3);
     let map = if seldom { 2 } else { dice.pick(&[1, 2, 2, 3]) };
-    let kind = if seldom { dice.byte() & 0xfc | 1 } else { dice.byte() };
+    let kind = match (general, seldom) {
+        (true, _) => dice.byte() & !4,
+        (_, true) => dice.byte() & !3 | 1,
+        _ => dice.byte(),
+    };
     // No third operand.
-    let kind = if dice.one_in(2) { kind | 0x78 } else { kind };
+    let kind = if !general && dice.one_in(2) { kind | 0x78 } else { kind };
     match encoding {
         0..4 => {}
         4..7 => bytes.push(0x0f),
@@ -84,7 +94,8 @@ pub(crate) fn instruction(dice: &mut Dice) -> [u8; 16] {
     bytes.push(match encoding {
         0..4 if seldom => dice.pick(&SHORT),
         4..8 if seldom => dice.pick(&LONG),
-        8..12 if seldom => {
+        8.. if general => dice.pick(&GENERAL),
+        8.. if seldom => {
             operands = operands & 0x78 | 4;
             dice.pick(&VECTOR)
         }
@@ -92,6 +103,8 @@ pub(crate) fn instruction(dice: &mut Dice) -> [u8; 16] {
     });
     if seldom && dice.one_in(2) {
         operands &= 0x3f;
+    } else if seldom && encoding < 8 && dice.one_in(2) {
+        operands |= 0xc0;
     }
     bytes.push(operands);
     let (mode, memory) = (operands >> 6, operands & 7);

@@ -28,7 +28,7 @@ fn registers_of_system_programs() {
 
 #[test]
 fn registers_and_memory_of_instructions_drawn_at_random() {
-    let findings = Arena::new().draw(1, 5_000);
+    let findings = Arena::new().draw(1, 8_000);
     assert!(findings.wrong.is_empty(), "{}", findings.wrong.join("\n"));
     // What is said to be read makes a difference, unless it happens not to: a comparison with something else.
     let [read, mattered] = [1, 2].map(|i| findings.mnemonics.values().map(|counts| counts[i]).sum::<u64>());
