@@ -1,5 +1,6 @@
 //! Compiles fixtures and reads oracles for the tests.
 
 pub mod compile;
+pub mod states;
 pub mod steps;
 pub mod terminal;

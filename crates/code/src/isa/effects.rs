@@ -16,7 +16,7 @@ pub struct Effects {
 
 /// Computes [`Effects`]; keeps scratch space between calls.
 pub struct EffectsReader {
-    factory: InstructionInfoFactory,
+    pub(super) factory: InstructionInfoFactory,
 }
 
 impl Default for EffectsReader {
@@ -122,14 +122,8 @@ fn may_leave_flags_alone(insn: &Insn) -> bool {
         | Mnemonic::Rcl
         | Mnemonic::Rcr => raw.op1_kind() == OpKind::Register,
         Mnemonic::Shld | Mnemonic::Shrd => raw.op2_kind() == OpKind::Register,
-        Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq => has_repeat(insn),
-        Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => has_repeat(insn),
-        _ => false,
+        _ => insn.repeats() && insn.compares_strings(),
     }
-}
-
-fn has_repeat(insn: &Insn) -> bool {
-    insn.raw.has_rep_prefix() || insn.raw.has_repne_prefix()
 }
 
 #[cfg(test)]

@@ -3,22 +3,26 @@
 //! The decoder library stays behind this door: everyone else asks an [`Insn`] what it does to control
 //! flow ([`Insn::flow`]), to registers and flags ([`EffectsReader`]), and how it reads ([`Insn::text`]).
 
+mod accesses;
 mod compare;
 mod effects;
 mod moving;
 mod operands;
 mod rare;
 mod regs;
+mod replay;
 mod same;
 mod stride;
 mod text;
 
+pub use accesses::{Access, AccessKind, Accesses, How, Mask, Place, Segment};
 pub use compare::{Against, Question};
 pub use effects::{Effects, EffectsReader};
 pub use moving::Tie;
 pub use operands::{MemoryOperand, Operand, RegisterClass, RegisterName};
 pub use rare::{OperandField, Rare};
 pub use regs::{Flag, Gpr, RegSet};
+pub use replay::{Binary, Operation, Part, Replayed, Set, Term, Unary};
 pub use same::Verb;
 pub use stride::Stride;
 pub use text::{InsnText, Syntax};
