@@ -61,6 +61,9 @@ pub const VERIFY: u32 = 8;
 /// Write down which way control goes: see [`Ring`].
 pub const TRACE: u32 = 16;
 
+/// Write down accesses to memory too.
+pub const TRACE_MEMORY: u32 = 32;
+
 /// A part of the arena that belongs to one process.
 #[repr(C)]
 pub struct Chunk {
@@ -287,7 +290,7 @@ pub const AGAIN: u32 = 7;
 /// An [`Edge`].
 pub const EDGE: u32 = 8;
 
-/// A [`Traced`] unit, followed by its [`Piece`]s and [`Exit`]s.
+/// A [`crate::trace::Traced`] unit, followed by its [`Piece`]s and [`Exit`]s. A [`CODE`] comes next.
 pub const TRACED: u32 = 9;
 
 /// Whether executable memory is that of a file, which can be read later too. One that is gone cannot.

@@ -15,7 +15,7 @@ use crate::returns::Returns;
 use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
 use crate::translate::free::Free;
-use crate::translate::{self, CALL_LEN, DROP, Entrance, Exit, Leg, Mark, Piece, Request, landing};
+use crate::translate::{self, CALL_LEN, DROP, Entrance, Exit, Leg, Mark, Piece, Request, Tags, landing};
 use crate::whereabouts::Whereabouts;
 use crate::written::{WayOut, Written};
 use alloc::borrow::Cow;
@@ -107,8 +107,8 @@ pub struct Cache {
     pub(crate) effects: EffectsReader,
     /// What has been written down, if anything is to be.
     pub(crate) written: Option<Written>,
-    /// If it is to be written down which way control goes: the tag of the first exit.
-    pub(crate) first_tag: Option<Tag>,
+    /// If it is to be written down which way control goes: how.
+    pub(crate) tags: Option<Tags>,
     /// How many caches there have been before.
     pub generation: u32,
     /// Those that a thread may still be in: see [`crate::renewal`].
@@ -141,7 +141,7 @@ impl Cache {
             regions: Regions::new(most),
             effects: EffectsReader::new(),
             written: count.then(Written::default),
-            first_tag: None,
+            tags: None,
             generation: 0,
             old: Vec::new(),
             is_trimmed: false,
@@ -155,7 +155,7 @@ impl Cache {
     /// The tag of a unit's first exit, if it has one.
     pub fn tag_of(&self, id: UnitId) -> Option<Tag> {
         let cache = self.of(id.generation);
-        Some(cache.first_tag? + cache.units[id.unit as usize].first_exit)
+        Some(cache.tags?.first + cache.units[id.unit as usize].first_exit)
     }
 
     /// The exit of a number.
@@ -235,7 +235,7 @@ impl Cache {
         }
         self.sites.publish(exit);
         patch(site.field, new.tail);
-        if self.first_tag.is_none()
+        if self.tags.is_none()
             && let Some((unit, legs)) = self.settled_way(exit, to, maps)
         {
             self.replace(unit, legs, maps, log);
@@ -553,7 +553,7 @@ impl Cache {
             tells_targets: self.written.is_some(),
             calls: &|_, _| unit.shared_call,
             marks: true,
-            tag: self.first_tag.map(|tag| tag + unit.first_exit),
+            tags: self.tags.map(|tags| tags.from(unit.first_exit)),
         };
         let mut again = translate::translate(&request, &mut self.effects);
         if unit.is_open {

@@ -97,7 +97,7 @@ impl Cache {
             tells_targets: self.written.is_some(),
             calls: &|back, pc| known.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
             marks: mapping.can_change(),
-            tag: self.first_tag.map(|tag| tag + first_exit),
+            tags: self.tags.map(|tags| tags.from(first_exit)),
         };
         let can_change = |p: &Piece| maps.find(p.start).is_some_and(Mapping::can_change);
         let (mut unit, record) = loop {
@@ -108,8 +108,8 @@ impl Cache {
                 // It may have changed just before.
                 continue;
             }
-            if let Some(tag) = request.tag {
-                written::write_down_traced(tag, &unit, maps, log);
+            if let Some(tags) = request.tags {
+                written::write_down_traced(tags.first, &unit, log);
             }
             let Some(written) = &mut self.written else { break (unit, 0) };
             let shape = written::shape(&unit, maps);

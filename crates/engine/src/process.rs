@@ -6,6 +6,7 @@ use crate::lock::Lock;
 use crate::log::Log;
 use crate::maps::Maps;
 use crate::thread::Thread;
+use crate::translate::Tags;
 use alloc::vec::Vec;
 use relive_abi::engine::{self as abi, Arena};
 use relive_abi::kernel;
@@ -48,7 +49,8 @@ impl Process {
         // Without room it runs all the same; the tool says that it was not counted.
         let log = Log::new(arena, number, pid).unwrap_or_else(Log::nowhere);
         let mut cache = Cache::new(arena.options & abi::COUNT != 0, cache_len(arena));
-        cache.first_tag = (arena.options & abi::TRACE != 0).then_some(FIRST_TAG);
+        let memory = arena.options & abi::TRACE_MEMORY != 0;
+        cache.tags = (arena.options & abi::TRACE != 0).then_some(Tags { first: FIRST_TAG, memory });
         Self {
             arena,
             number,

@@ -16,7 +16,6 @@ use crate::written::WayOut;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::fmt::{self, Write};
-use relive_abi::trace::Tag;
 use relive_abi::{PAGE, kernel, page_up};
 
 impl Process {
@@ -66,7 +65,7 @@ impl Cache {
         next.generation = self.generation + 1;
         next.written = self.written.take();
         // Tags mean the same for ever.
-        next.first_tag = self.first_tag.map(|tag| tag + self.exits.len() as Tag);
+        next.tags = self.tags.map(|tags| tags.from(self.exits.len() as u32));
         next.guard = core::mem::take(&mut self.guard);
         next.old = core::mem::take(&mut self.old);
         (next.links, next.invalid) = (self.links, invalid);

@@ -196,17 +196,21 @@ impl Written {
             exits: unit.exits.len() as u32,
             unused: 0,
         };
-        write_unit(abi::UNIT, log::bytes(&head), unit, maps, log);
+        write_unit(abi::UNIT, log::bytes(&head), unit, log);
+        if !is_in_files(unit, maps) {
+            write_code(unit, log);
+        }
     }
 }
 
 /// Writes a unit down whose first exit has a tag.
-pub fn write_down_traced(first: Tag, unit: &Unit, maps: &Maps, log: &mut Log) {
+pub fn write_down_traced(first: Tag, unit: &Unit, log: &mut Log) {
     let head = Traced { first, pieces: unit.pieces.len() as u16, exits: unit.exits.len() as u16 };
-    write_unit(abi::TRACED, log::bytes(&head), unit, maps, log);
+    write_unit(abi::TRACED, log::bytes(&head), unit, log);
+    write_code(unit, log);
 }
 
-fn write_unit(kind: u32, head: &[u8], unit: &Unit, maps: &Maps, log: &mut Log) {
+fn write_unit(kind: u32, head: &[u8], unit: &Unit, log: &mut Log) {
     let pieces: Vec<abi::Piece> =
         unit.pieces.iter().map(|&Piece { start, end }| abi::Piece { start, end }).collect();
     let exits: Vec<abi::Exit> = unit.exits.iter().map(Exit::record).collect();
@@ -214,10 +218,11 @@ fn write_unit(kind: u32, head: &[u8], unit: &Unit, maps: &Maps, log: &mut Log) {
     if log.write(kind, &parts).is_none() {
         log.statistics().lost += 1;
     }
-    if !is_in_files(unit, maps) {
-        let parts: Vec<&[u8]> = unit.pieces.iter().map(code).collect();
-        log.write(abi::CODE, &parts);
-    }
+}
+
+fn write_code(unit: &Unit, log: &mut Log) {
+    let parts: Vec<&[u8]> = unit.pieces.iter().map(code).collect();
+    log.write(abi::CODE, &parts);
 }
 
 /// The program's code in a piece.

@@ -37,7 +37,7 @@ pub mod vdso;
 
 pub use measure::measure;
 pub use over::Each;
-pub use run::{Done, Ended, Options, end_by, run, trace};
+pub use run::{Done, Ended, Options, Trace, end_by, run, trace};
 
 /// Why a program could not be run.
 #[derive(Debug, thiserror::Error)]

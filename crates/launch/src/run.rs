@@ -11,11 +11,18 @@ use crate::measure::leave_all;
 use crate::over::{self, Each};
 use crate::tracee::wait;
 use libc::pid_t;
-use relive_abi::engine::{ALONE, COUNT, TIME, TRACE, VERIFY};
+use relive_abi::engine::{ALONE, COUNT, TIME, TRACE, TRACE_MEMORY, VERIFY};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{self, Receiver};
+
+/// What to write down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trace {
+    /// Whether accesses to memory are.
+    pub memory: bool,
+}
 
 /// How to run a command.
 pub struct Options {
@@ -31,8 +38,8 @@ pub struct Options {
     pub verify: bool,
     /// How many bytes of translated code a process may have.
     pub cache_len: u64,
-    /// Whether to write down which way control goes.
-    pub trace: bool,
+    /// Whether to write down which way control goes, and perhaps accesses to memory.
+    pub trace: Option<Trace>,
 }
 
 /// How it ended.
@@ -118,7 +125,8 @@ pub(crate) fn arena_options(options: &Options) -> u32 {
         | flag(options.time, TIME)
         | flag(!options.follow, ALONE)
         | flag(options.verify, VERIFY)
-        | flag(options.trace, TRACE)
+        | flag(options.trace.is_some(), TRACE)
+        | flag(options.trace.is_some_and(|trace| trace.memory), TRACE_MEMORY)
 }
 
 /// The command, for [`pass_on`].

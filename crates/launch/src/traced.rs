@@ -3,6 +3,8 @@
 use crate::arena::{Arena, Process};
 use relive_abi::engine::{self as abi, Exit, Piece};
 use relive_abi::trace::{FIRST_TAG, NOT_CALLED, STATE, STOP, State, Stop, Tag, Traced};
+use relive_code::addr::LinkAddr;
+use relive_code::isa::{Decode, EffectsReader, Insn, Knowledge};
 
 /// Code that was translated in one go.
 #[derive(Debug)]
@@ -13,18 +15,46 @@ pub struct Unit {
     pub pieces: Vec<Piece>,
     /// The ways out.
     pub exits: Vec<Exit>,
-    /// Its code, if that is in no file: the bytes of all pieces, one behind the other.
-    pub code: Option<Vec<u8>>,
+    /// Its code: the bytes of all pieces, one behind the other.
+    pub code: Vec<u8>,
+    /// How many values are written down up to the end of each piece.
+    pub values: Vec<u16>,
 }
 
 /// All units of a process, as far as they have been read.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Units {
     all: Vec<Unit>,
     /// By tag, from the first on: which unit.
     by_tag: Vec<u32>,
     /// How many records of the log have been read.
     read: usize,
+    /// Whether accesses to memory are written down too.
+    pub memory: bool,
+    effects: EffectsReader,
+}
+
+impl Unit {
+    /// Its instructions, each with the piece it is in.
+    pub fn insns(&self) -> impl Iterator<Item = (usize, Insn)> {
+        let mut rest = &self.code[..];
+        self.pieces.iter().enumerate().flat_map(move |(piece, p)| {
+            let (bytes, behind) = rest.split_at_checked((p.end - p.start) as usize).unwrap_or((rest, &[]));
+            rest = behind;
+            Decode::new(bytes, LinkAddr(p.start)).map(move |insn| (piece, insn))
+        })
+    }
+}
+
+/// How many values are written down up to the end of each piece.
+fn plan(unit: &Unit, effects: &mut EffectsReader) -> Vec<u16> {
+    let mut knowledge = Knowledge::LEAST;
+    let mut values = vec![0; unit.pieces.len()];
+    for (piece, insn) in unit.insns() {
+        let needed = knowledge.step(&effects.accesses(&insn), &effects.replayed(&insn));
+        values[piece..].iter_mut().for_each(|n| *n += needed.len() as u16);
+    }
+    values
 }
 
 /// Something a thread has written down.
@@ -60,7 +90,10 @@ impl Units {
                 abi::TRACED => self.add(body),
                 abi::CODE => {
                     if let Some(last) = self.all.last_mut() {
-                        last.code = Some(body.to_vec());
+                        last.code = body.to_vec();
+                        if self.memory {
+                            last.values = plan(last, &mut self.effects);
+                        }
                     }
                 }
                 _ => {}
@@ -77,7 +110,8 @@ impl Units {
         let first = (head.first - FIRST_TAG) as usize;
         self.by_tag.resize(self.by_tag.len().max(first + exits.len()), NONE);
         self.by_tag[first..first + exits.len()].fill(number);
-        self.all.push(Unit { first: head.first, pieces, exits, code: None });
+        let values = vec![0; pieces.len()];
+        self.all.push(Unit { first: head.first, pieces, exits, code: Vec::new(), values });
     }
 
     /// The unit that an exit belongs to, and which of its exits it is.
@@ -103,9 +137,16 @@ impl Units {
             let damaged = Damaged { at: rest.len(), tag };
             let (event, before) = match tag {
                 STATE => last::<State>(before).map(|(state, before)| (Event::State(state), before)),
-                STOP => last::<Stop>(before).map(|(stop, before)| (Event::Stop(stop), before)),
+                STOP => last::<Stop>(before).and_then(|(stop, before)| {
+                    let start = before.len().checked_sub(usize::from(stop.values) * 8)?;
+                    Some((Event::Stop(stop), &before[..start]))
+                }),
                 NOT_CALLED => Some((Event::NotCalled, before)),
-                tag => self.find(tag).map(|_| (Event::Exit(tag), before)),
+                tag => self.find(tag).and_then(|(unit, exit)| {
+                    let values = unit.values[usize::from(unit.exits[exit].piece)];
+                    let start = before.len().checked_sub(usize::from(values) * 8)?;
+                    Some((Event::Exit(tag), &before[..start]))
+                }),
             }
             .ok_or(damaged)?;
             events.push(event);

@@ -6,6 +6,7 @@
 mod accesses;
 mod compare;
 mod effects;
+mod knowledge;
 mod moving;
 mod operands;
 mod rare;
@@ -18,6 +19,7 @@ mod text;
 pub use accesses::{Access, AccessKind, Accesses, How, Mask, Place, Segment};
 pub use compare::{Against, Question};
 pub use effects::{Effects, EffectsReader};
+pub use knowledge::{Knowledge, Needed};
 pub use moving::Tie;
 pub use operands::{MemoryOperand, Operand, RegisterClass, RegisterName};
 pub use rare::{OperandField, Rare};

@@ -190,6 +190,12 @@ impl RegSet {
         self.0 & other.0 != 0
     }
 
+    /// The members of both; `|` where that must be known when compiling.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Its members that are not in `other`; `-` where that must be known when compiling.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {

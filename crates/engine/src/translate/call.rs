@@ -101,6 +101,7 @@ impl Writer<'_, '_> {
 
     /// Returns to where `rcx` says, which is spilled.
     pub(super) fn return_to_rcx(&mut self, step: &Step) {
+        self.record_after();
         self.end_record(self.next_exit());
         self.choose_landing();
         self.mark(RETURNING, Spilled::default());

@@ -191,6 +191,13 @@ impl Buffer {
         self.u32(number);
     }
 
+    /// `mov [base + distance], register`
+    pub fn store_register_at(&mut self, base: Gpr, distance: u32, register: Gpr) {
+        let number = register.number() as u8;
+        self.raw(&[0x48 | (number >> 3) << 2 | base.number() as u8 >> 3, 0x89]);
+        self.operand(number, base, distance);
+    }
+
     /// `lea to, [from + distance]`
     pub fn advance(&mut self, to: Gpr, from: Gpr, distance: u32) {
         let number = to.number() as u8;

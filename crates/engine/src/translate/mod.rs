@@ -23,10 +23,9 @@ use alloc::vec::Vec;
 pub use call::{CALL_LEN, Call, DROP, close_landing, is_call, landing, skip_call};
 use emit::Buffer;
 use free::{Ahead, FAR, Free};
-pub use recorder::{POINTER, Pen, Recorder};
+pub use recorder::{POINTER, Pen, Recorder, Tags};
 use relive_abi::engine as abi;
 use relive_abi::kernel::EFAULT;
-use relive_abi::trace::Tag;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Rare, Tie};
 pub use trace::{Leg, Then, can_compare, differ};
@@ -80,8 +79,8 @@ pub struct Request<'a> {
     pub calls: &'a dyn Fn(u64, u64) -> Option<u64>,
     /// Whether somebody wants to know what place in the cache is what place in the program.
     pub marks: bool,
-    /// If it is to be written down which way control goes: the tag of the first exit.
-    pub tag: Option<Tag>,
+    /// If it is to be written down which way control goes: how.
+    pub tags: Option<Tags>,
 }
 
 impl Request<'_> {
@@ -419,7 +418,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Box<Unit
         [] => follow(request.source, request.pc),
         legs => trace::along(request.source, legs),
     };
-    let recorder = request.tag.map(|tag| Recorder::new(tag, &mut way, effects));
+    let recorder = request.tags.map(|tags| Recorder::new(tags, &mut way, effects));
     let mut writer = Writer {
         request,
         effects,
@@ -590,8 +589,17 @@ impl Writer<'_, '_> {
 
     /// Writes one instruction. Whether it was the end.
     fn step(&mut self, step: &Step, is_last: bool) -> bool {
+        self.mark(step.pc(), Spilled::default());
+        self.record_before(step);
+        let is_end = self.instruction(step, is_last);
+        if !is_end {
+            self.record_after();
+        }
+        is_end
+    }
+
+    fn instruction(&mut self, step: &Step, is_last: bool) -> bool {
         let pc = step.pc();
-        self.mark(pc, Spilled::default());
         let bytes = step.bytes();
         if let Some(rare) = step.rare
             && let Some(is_end) = self.rare(step, rare)

@@ -4,10 +4,10 @@
 //! memory. In a unit whose instructions use `r11`, a register that none of them uses takes its place.
 
 use super::emit::Buffer;
-use super::{STEP, Spilled, Way, Writer};
+use super::{STEP, Spilled, Step, Way, Writer};
 use crate::thread::offset;
 use relive_abi::trace::Tag;
-use relive_code::isa::{EffectsReader, Gpr, RegSet};
+use relive_code::isa::{EffectsReader, Gpr, Knowledge, Needed, RegSet};
 
 /// The register that points to where the next record goes, between units.
 pub const POINTER: Gpr = Gpr::R11;
@@ -44,19 +44,39 @@ impl Pen {
     pub const BETWEEN: Self = Self { register: POINTER, values: 0, is_away: false };
 }
 
+/// What is to be written down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tags {
+    /// The tag of the first exit.
+    pub first: Tag,
+    /// Whether accesses to memory are too.
+    pub memory: bool,
+}
+
+impl Tags {
+    /// The same from a later exit on.
+    pub fn from(self, exits: u32) -> Self {
+        Self { first: self.first + exits, ..self }
+    }
+}
+
 /// What is written in a unit.
 pub struct Recorder {
     /// The tag of its first exit.
     pub first: Tag,
     /// Where the pointer is.
     pub pen: Pen,
+    /// Whether accesses to memory are written down too, and what is known then.
+    knowledge: Option<Knowledge>,
+    /// What has to be written down of the instruction at hand.
+    needed: Needed,
     /// Whether the record has been finished.
     is_over: bool,
 }
 
 impl Recorder {
     /// For a unit, which becomes shorter if its instructions leave no register.
-    pub(super) fn new(first: Tag, way: &mut Way, effects: &mut EffectsReader) -> Self {
+    pub(super) fn new(tags: Tags, way: &mut Way, effects: &mut EffectsReader) -> Self {
         let mut used = RegSet::EMPTY;
         let mut register = POINTER;
         let free = |used: RegSet| {
@@ -83,7 +103,13 @@ impl Recorder {
                 }
             }
         }
-        Self { first, pen: Pen { register, ..Pen::BETWEEN }, is_over: false }
+        Self {
+            first: tags.first,
+            pen: Pen { register, ..Pen::BETWEEN },
+            knowledge: tags.memory.then_some(Knowledge::LEAST),
+            needed: Needed::default(),
+            is_over: false,
+        }
     }
 }
 
@@ -111,6 +137,42 @@ impl Writer<'_, '_> {
             self.mark(STEP, Spilled::default());
             self.unit.hot.copy(register, POINTER);
             self.unit.hot.load(POINTER, offset::R11);
+        }
+    }
+
+    /// Writes down what has to be known of registers before an instruction.
+    pub(super) fn record_before(&mut self, step: &Step) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let Some(knowledge) = &mut recorder.knowledge else { return };
+        let (accesses, replayed) = (self.effects.accesses(&step.insn), self.effects.replayed(&step.insn));
+        let needed = knowledge.step(&accesses, &replayed);
+        recorder.needed = needed;
+        let (pen, hot) = (&mut recorder.pen, &mut self.unit.hot);
+        for register in needed.before.gprs() {
+            hot.store_register_at(pen.register, len(*pen), register);
+            pen.values += 1;
+        }
+        if needed.flags {
+            hot.store(offset::SCRATCH, Gpr::RAX);
+            let at = *pen;
+            pen.values += 1;
+            self.mark(step.pc(), Spilled { scratch: Some(Gpr::RAX), ..Spilled::default() });
+            let hot = &mut self.unit.hot;
+            hot.raw(&[0x48, 0x8b, 0x04, 0x24]); // mov rax, [rsp]
+            hot.store_register_at(at.register, len(at), Gpr::RAX);
+            hot.load(Gpr::RAX, offset::SCRATCH);
+        }
+        if !needed.is_empty() {
+            self.mark(step.pc(), Spilled::default());
+        }
+    }
+
+    /// The same behind it.
+    pub(super) fn record_after(&mut self) {
+        let Some(recorder) = &mut self.recorder else { return };
+        for register in core::mem::take(&mut recorder.needed).after.gprs() {
+            self.unit.hot.store_register_at(recorder.pen.register, len(recorder.pen), register);
+            recorder.pen.values += 1;
         }
     }
 

@@ -1,0 +1,79 @@
+//! Which registers have to be written down so that all accesses to memory can be told later, and which need not be as
+//! they can be computed.
+//!
+//! Who records and who replays ask the same: the one what to write, the other what to read.
+
+use super::{Accesses, Flag, Gpr, How, RegSet, Replayed};
+
+/// The registers whose values are known, and perhaps the direction flag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Knowledge(RegSet);
+
+/// What has to be written down of an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Needed {
+    /// Registers before it, in the order of their numbers.
+    pub before: RegSet,
+    /// The word at the top of the stack before it, from which it loads flags.
+    pub flags: bool,
+    /// Registers behind it, in the order of their numbers.
+    pub after: RegSet,
+}
+
+impl Needed {
+    /// How many words that are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.before.gprs().count() + usize::from(self.flags) + self.after.gprs().count()
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Knowledge {
+    /// What is known wherever code is entered: the stack pointer and the direction flag.
+    pub const ALWAYS: RegSet = RegSet::gpr(Gpr::RSP).with(RegSet::flag(Flag::Df));
+
+    /// The same as a whole.
+    pub const LEAST: Self = Self(Self::ALWAYS);
+
+    /// These, and what is always known.
+    #[must_use]
+    pub fn of(registers: RegSet) -> Self {
+        Self(registers | Self::ALWAYS)
+    }
+
+    /// What is known.
+    #[must_use]
+    pub fn known(self) -> RegSet {
+        self.0
+    }
+
+    /// Goes on behind an instruction, given what it accesses and what it does. Says what has to be written down.
+    pub fn step(&mut self, accesses: &Accesses, replayed: &Replayed) -> Needed {
+        let needs = accesses.iter().fold(RegSet::EMPTY, |all, access| all | access.needs());
+        let before = (needs - self.0) & RegSet::GPRS;
+        self.0 |= before;
+        let known = self.0;
+        let computed = replayed.sets.iter().filter(|set| known.contains(set.needs())).map(|set| set.to);
+        let computed: RegSet = computed.collect();
+        let set: RegSet = replayed.sets.iter().map(|set| set.to).collect();
+        let lost = replayed.loses | (set - computed);
+        if lost.contains(RegSet::GPRS) {
+            // An interrupt: whoever comes back from it says with what.
+            *self = Self::LEAST;
+            return Needed { before, ..Needed::default() };
+        }
+        // How far a comparison of strings has come.
+        let compares = accesses.iter().any(|access| access.how == How::Repeated { compares: true });
+        let counted = if compares { RegSet::gpr(Gpr::RCX) } else { RegSet::EMPTY };
+        let after = (lost & RegSet::gpr(Gpr::RSP)) | counted;
+        let flags = lost.contains(RegSet::flag(Flag::Df));
+        self.0 = (known - lost) | computed | after | Self::ALWAYS;
+        Needed { before, flags, after }
+    }
+}
