@@ -9,73 +9,61 @@ const BYTES: usize = 2;
 const COLUMNS: usize = 6;
 
 /// The first code of a difference, which has one byte.
-const DIFFERENCE: u8 = 6;
+const DIFFERENCE: u8 = 5;
 
-const PATHS: usize = 1 << 16;
+const PAST: usize = 1 << 17;
+const PLACES: usize = 1 << 16;
 const TAGS: usize = 1 << 15;
-
-/// What followed the last few tags.
-#[derive(Clone, Copy, Default)]
-struct Path {
-    likely: u32,
-    other: u32,
-    trust: u32,
-}
 
 /// What foretells tags, the same in writer and reader.
 struct Foresight {
-    paths: Box<[Path; PATHS]>,
+    past: Box<[u32; PAST]>,
+    places: Box<[u32; PLACES]>,
     followers: Box<[[u32; 4]; TAGS]>,
+    now: u32,
+    again: u32,
     last: u32,
     path: u32,
 }
 
 impl Foresight {
     fn new() -> Self {
-        Self { paths: zeroed(), followers: zeroed(), last: 0, path: 0 }
+        Self { past: zeroed(), places: zeroed(), followers: zeroed(), now: 0, again: 0, last: 0, path: 0 }
     }
 
     #[inline(always)]
     fn expected(&self) -> u32 {
-        let path = &self.paths[self.at_path()];
-        if path.trust > 0 { path.likely } else { self.followers[self.at_tag()][0] }
+        self.past[self.again as usize % PAST]
     }
 
     #[inline(always)]
-    fn at_path(&self) -> usize {
-        (self.path.wrapping_mul(0x9e37_79b1) >> 16) as usize
-    }
-
-    #[inline(always)]
-    fn at_tag(&self) -> usize {
-        self.last as usize % TAGS
+    fn place(&self) -> usize {
+        (self.path.wrapping_mul(0x9e37_79b1) >> 16) as usize % PLACES
     }
 
     fn candidates(&self) -> [u32; DIFFERENCE as usize] {
-        let path = &self.paths[self.at_path()];
-        let [a, b, c, d] = self.followers[self.at_tag()];
-        [path.likely, path.other, a, b, c, d]
+        let [a, b, c, d] = self.followers[self.last as usize % TAGS];
+        [self.past[self.places[self.place()] as usize % PAST], a, b, c, d]
     }
 
     #[inline(always)]
     fn learn(&mut self, tag: u32) {
-        let (at_path, at_tag) = (self.at_path(), self.at_tag());
-        let path = &mut self.paths[at_path];
-        if path.likely == tag {
-            path.trust = (path.trust + 1).min(3);
-        } else if path.trust > 1 {
-            path.trust -= 2;
-            path.other = tag;
-        } else {
-            *path = Path { likely: tag, other: path.likely, trust: 0 };
-        }
-        let followers = &mut self.followers[at_tag];
+        self.places[self.place()] = self.now;
+        self.past[self.now as usize % PAST] = tag;
+        self.now = self.now.wrapping_add(1);
+        self.again = self.again.wrapping_add(1);
+        self.last = tag;
+        self.path = (self.path << SHIFT) ^ tag.wrapping_mul(0x9e37_79b1);
+    }
+
+    fn surprise(&mut self, tag: u32) {
+        let followers = &mut self.followers[self.last as usize % TAGS];
         if followers[0] != tag {
             let [a, b, c, d] = *followers;
             *followers = if b == tag { [b, a, c, d] } else if c == tag { [c, a, b, d] } else { [tag, a, b, c] };
         }
-        self.last = tag;
-        self.path = (self.path << SHIFT) ^ tag.wrapping_mul(0x9e37_79b1);
+        self.learn(tag);
+        self.again = self.places[self.place()];
     }
 }
 
@@ -112,10 +100,11 @@ impl ControlEncoder {
         self.len += 1;
         if self.foresight.expected() == tag {
             self.run += 1;
+            self.foresight.learn(tag);
         } else {
             self.event(tag);
+            self.foresight.surprise(tag);
         }
-        self.foresight.learn(tag);
     }
 
     fn event(&mut self, tag: u32) {
@@ -168,11 +157,14 @@ impl<'a> ControlDecoder<'a> {
         self.left -= 1;
         let tag = if self.run > 0 {
             self.run -= 1;
-            self.foresight.expected()
+            let tag = self.foresight.expected();
+            self.foresight.learn(tag);
+            tag
         } else {
-            self.event()?
+            let tag = self.event()?;
+            self.foresight.surprise(tag);
+            tag
         };
-        self.foresight.learn(tag);
         Ok(Some(tag))
     }
 

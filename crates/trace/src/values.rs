@@ -8,7 +8,7 @@ const DISTANCES: usize = 2;
 const BYTES: usize = 3;
 const COLUMNS: usize = BYTES + 8;
 
-const PREDICTIONS: usize = 5;
+const PREDICTIONS: u8 = 5;
 const RECENT: u8 = 8;
 const FROM_LAST: u8 = 16;
 const FROM_PREVIOUS: u8 = 24;
@@ -27,16 +27,15 @@ struct Slot {
     last: u64,
     step: u64,
     stride: u64,
-    steps: u32,
+    step_before: u64,
     distance: u8,
     best: u8,
 }
 
-struct Expected {
-    values: [u64; 8],
-    place: usize,
-    steps: usize,
-    after: usize,
+#[derive(Clone, Copy, Default)]
+struct Past {
+    value: u64,
+    slot: u32,
 }
 
 struct Foresight {
@@ -44,8 +43,7 @@ struct Foresight {
     strides: Box<[u64; STRIDES]>,
     after: Box<[u64; AFTER]>,
     places: Box<[u32; PLACES]>,
-    past: Box<[u64; PAST]>,
-    past_slots: Box<[u32; PAST]>,
+    past: Box<[Past; PAST]>,
     now: u32,
     again: u32,
     lost: bool,
@@ -61,7 +59,6 @@ impl Foresight {
             after: zeroed(),
             places: zeroed(),
             past: zeroed(),
-            past_slots: zeroed(),
             now: 0,
             again: 0,
             lost: true,
@@ -71,60 +68,68 @@ impl Foresight {
     }
 
     #[inline(always)]
-    fn slot(&self, slot: u32) -> &Slot {
-        &self.slots[slot as usize % SLOTS]
+    fn place(&self, slot: u32) -> usize {
+        let context = self.mixed[0] ^ self.mixed[1].rotate_left(21) ^ self.mixed[2].rotate_left(42) ^ u64::from(slot);
+        ((context ^ context >> 29).wrapping_mul(MIX) >> 48) as usize % PLACES
     }
 
     #[inline(always)]
-    fn expect(&mut self, slot: u32) -> Expected {
-        let known = self.slots[slot as usize % SLOTS];
-        let context = self.mixed[0] ^ self.mixed[1].rotate_left(21) ^ self.mixed[2].rotate_left(42) ^ u64::from(slot);
-        let place = ((context ^ context >> 29).wrapping_mul(MIX) >> 48) as usize % PLACES;
-        if self.lost || self.past_slots[self.again as usize % PAST] != slot {
+    fn steps(&self, slot: u32, known: &Slot) -> usize {
+        let both = known.step.wrapping_mul(MIX) ^ known.step_before.wrapping_mul(MIX).rotate_left(21) ^ u64::from(slot);
+        (both.wrapping_mul(MIX) >> 48) as usize % STRIDES
+    }
+
+    #[inline(always)]
+    fn after(&self, slot: u32) -> usize {
+        ((self.mixed[0] ^ u64::from(slot)).wrapping_mul(MIX) >> 48) as usize % AFTER
+    }
+
+    /// Moves `again` to where it is expected.
+    #[inline(always)]
+    fn look(&mut self, slot: u32, place: usize) {
+        if self.lost || self.past[self.again as usize % PAST].slot != slot {
             let candidate = self.places[place];
-            if self.past_slots[candidate as usize % PAST] == slot {
+            if self.past[candidate as usize % PAST].slot == slot {
                 self.again = candidate;
             }
         }
-        let steps = known.steps as usize % STRIDES;
-        let after = ((self.mixed[0] ^ u64::from(slot)).wrapping_mul(MIX) >> 48) as usize % AFTER;
-        let near = self.now.wrapping_sub(known.distance.into());
-        Expected {
-            values: [
-                self.past[self.again as usize % PAST],
-                known.last.wrapping_add(self.strides[steps]),
-                known.last.wrapping_add(known.stride),
-                self.past[near as usize % PAST],
-                self.after[after],
-                0,
-                0,
-                0,
-            ],
-            place,
-            steps,
-            after,
+    }
+
+    #[inline(always)]
+    fn expected(&self, slot: u32, way: u8) -> u64 {
+        let known = &self.slots[slot as usize % SLOTS];
+        match way {
+            0 => self.past[self.again as usize % PAST].value,
+            1 => known.last.wrapping_add(known.stride),
+            2 => self.past[self.now.wrapping_sub(known.distance.into()) as usize % PAST].value,
+            3 => known.last.wrapping_add(self.strides[self.steps(slot, known)]),
+            _ => self.after[self.after(slot)],
         }
     }
 
     #[inline(always)]
-    fn learn(&mut self, slot: u32, value: u64, expected: &Expected) {
-        self.lost = expected.values[0] != value;
+    fn learn(&mut self, slot: u32, value: u64, place: usize, best: u8) {
+        self.lost = self.past[self.again as usize % PAST].value != value;
         self.again = self.again.wrapping_add(1);
-        self.places[expected.place] = self.now;
-        self.past[self.now as usize % PAST] = value;
-        self.past_slots[self.now as usize % PAST] = slot;
+        self.places[place] = self.now;
+        self.past[self.now as usize % PAST] = Past { value, slot };
         self.now = self.now.wrapping_add(1);
+        let at = slot as usize % SLOTS;
+        if best >= 3 {
+            let known = &self.slots[at];
+            let steps = self.steps(slot, known);
+            self.strides[steps] = value.wrapping_sub(known.last);
+            let after = self.after(slot);
+            self.after[after] = value;
+        }
         self.mixed = [value.wrapping_mul(MIX), self.mixed[0], self.mixed[1]];
         self.previous = value;
-        let known = &mut self.slots[slot as usize % SLOTS];
+        let known = &mut self.slots[at];
         let step = value.wrapping_sub(known.last);
-        self.strides[expected.steps] = step;
-        self.after[expected.after] = value;
         if step == known.step {
             known.stride = step;
         }
-        let both = step.wrapping_mul(MIX) ^ known.step.wrapping_mul(MIX).rotate_left(21) ^ u64::from(slot);
-        known.steps = (both.wrapping_mul(MIX) >> 48) as u32;
+        known.step_before = known.step;
         known.step = step;
         known.last = value;
     }
@@ -158,29 +163,37 @@ impl ValueEncoder {
     /// p
     #[inline]
     pub fn push(&mut self, slot: u32, value: u64) {
-        let expected = self.foresight.expect(slot);
-        let best = self.foresight.slot(slot).best;
-        if expected.values[usize::from(best) % 8] == value {
-            self.run += 1;
-        } else {
-            self.event(slot, value, &expected);
+        let place = self.foresight.place(slot);
+        let best = self.foresight.slots[slot as usize % SLOTS].best;
+        if best == 0 {
+            self.foresight.look(slot, place);
         }
-        self.near[near(value)] = self.foresight.now;
-        self.foresight.learn(slot, value, &expected);
+        if self.foresight.expected(slot, best) == value {
+            self.run += 1;
+            self.foresight.learn(slot, value, place, best);
+        } else {
+            if best != 0 {
+                self.foresight.look(slot, place);
+            }
+            self.event(slot, value);
+            self.foresight.learn(slot, value, place, 3);
+        }
+        self.near[near(value)] = self.foresight.now.wrapping_sub(1);
     }
 
-    fn event(&mut self, slot: u32, value: u64, expected: &Expected) {
+    fn event(&mut self, slot: u32, value: u64) {
         put_run(&mut self.columns, self.run);
         self.run = 0;
         let foresight = &mut self.foresight;
+        let right = (0..PREDICTIONS).find(|&way| foresight.expected(slot, way) == value);
         let known = &mut foresight.slots[slot as usize % SLOTS];
-        if let Some(right) = expected.values[..PREDICTIONS].iter().position(|&expected| expected == value) {
-            known.best = right as u8;
-            self.columns.push(CODES, right as u8);
+        if let Some(right) = right {
+            known.best = right;
+            self.columns.push(CODES, right);
             return;
         }
         let distance = foresight.now.wrapping_sub(self.near[near(value)]);
-        if let 1..=255 = distance && foresight.past[foresight.now.wrapping_sub(distance) as usize % PAST] == value {
+        if let 1..=255 = distance && foresight.past[foresight.now.wrapping_sub(distance) as usize % PAST].value == value {
             known.distance = distance as u8;
             self.columns.push(CODES, RECENT);
             self.columns.push(DISTANCES, distance as u8);
@@ -226,33 +239,40 @@ impl<'a> ValueDecoder<'a> {
     /// n
     #[inline]
     pub fn next(&mut self, slot: u32) -> Result<u64, StreamError> {
-        let expected = self.foresight.expect(slot);
-        let value = if self.run > 0 {
+        let place = self.foresight.place(slot);
+        let best = self.foresight.slots[slot as usize % SLOTS].best;
+        if best == 0 || self.run == 0 {
+            self.foresight.look(slot, place);
+        }
+        if self.run > 0 {
             self.run -= 1;
-            expected.values[usize::from(self.foresight.slot(slot).best) % 8]
+            let value = self.foresight.expected(slot, best);
+            self.foresight.learn(slot, value, place, best);
+            Ok(value)
         } else {
-            self.event(slot, &expected)?
-        };
-        self.foresight.learn(slot, value, &expected);
-        Ok(value)
+            let value = self.event(slot)?;
+            self.foresight.learn(slot, value, place, 3);
+            Ok(value)
+        }
     }
 
-    fn event(&mut self, slot: u32, expected: &Expected) -> Result<u64, StreamError> {
+    fn event(&mut self, slot: u32) -> Result<u64, StreamError> {
         let code = self.columns.next(CODES)?;
         let foresight = &mut self.foresight;
-        let known = &mut foresight.slots[slot as usize % SLOTS];
+        let at = slot as usize % SLOTS;
         let value = match code {
             0..5 => {
-                known.best = code;
-                expected.values[usize::from(code)]
+                foresight.slots[at].best = code;
+                foresight.expected(slot, code)
             }
             RECENT => {
-                known.distance = self.columns.next(DISTANCES)?;
-                foresight.past[foresight.now.wrapping_sub(known.distance.into()) as usize % PAST]
+                let distance = self.columns.next(DISTANCES)?;
+                foresight.slots[at].distance = distance;
+                foresight.past[foresight.now.wrapping_sub(distance.into()) as usize % PAST].value
             }
             FROM_LAST..32 => {
                 let folded = difference::next(&mut self.columns, BYTES, code % 8 + 1)?;
-                let from = if code < FROM_PREVIOUS { known.last } else { foresight.previous };
+                let from = if code < FROM_PREVIOUS { foresight.slots[at].last } else { foresight.previous };
                 from.wrapping_add(difference::unfold(folded) as u64)
             }
             _ => return Err(StreamError::UnknownCode(code)),
