@@ -86,12 +86,13 @@ impl Foresight {
 
     /// Moves `again` to where it is expected.
     #[inline(always)]
-    fn look(&mut self, slot: u32, place: usize) {
-        if self.lost || self.past[self.again as usize % PAST].slot != slot {
-            let candidate = self.places[place];
-            if self.past[candidate as usize % PAST].slot == slot {
-                self.again = candidate;
-            }
+    fn look(&mut self, slot: u32) {
+        let place = self.place(slot);
+        let candidate = self.places[place];
+        self.places[place] = self.now;
+        if self.lost | (self.past[self.again as usize % PAST].slot != slot) {
+            let fits = self.past[candidate as usize % PAST].slot == slot;
+            self.again = if fits { candidate } else { self.again };
         }
     }
 
@@ -108,10 +109,9 @@ impl Foresight {
     }
 
     #[inline(always)]
-    fn learn(&mut self, slot: u32, value: u64, place: usize, best: u8) {
+    fn learn(&mut self, slot: u32, value: u64, best: u8) {
         self.lost = self.past[self.again as usize % PAST].value != value;
         self.again = self.again.wrapping_add(1);
-        self.places[place] = self.now;
         self.past[self.now as usize % PAST] = Past { value, slot };
         self.now = self.now.wrapping_add(1);
         let at = slot as usize % SLOTS;
@@ -163,20 +163,19 @@ impl ValueEncoder {
     /// p
     #[inline]
     pub fn push(&mut self, slot: u32, value: u64) {
-        let place = self.foresight.place(slot);
         let best = self.foresight.slots[slot as usize % SLOTS].best;
         if best == 0 {
-            self.foresight.look(slot, place);
+            self.foresight.look(slot);
         }
         if self.foresight.expected(slot, best) == value {
             self.run += 1;
-            self.foresight.learn(slot, value, place, best);
+            self.foresight.learn(slot, value, best);
         } else {
             if best != 0 {
-                self.foresight.look(slot, place);
+                self.foresight.look(slot);
             }
             self.event(slot, value);
-            self.foresight.learn(slot, value, place, 3);
+            self.foresight.learn(slot, value, 3);
         }
         self.near[near(value)] = self.foresight.now.wrapping_sub(1);
     }
@@ -239,19 +238,18 @@ impl<'a> ValueDecoder<'a> {
     /// n
     #[inline]
     pub fn next(&mut self, slot: u32) -> Result<u64, StreamError> {
-        let place = self.foresight.place(slot);
         let best = self.foresight.slots[slot as usize % SLOTS].best;
         if best == 0 || self.run == 0 {
-            self.foresight.look(slot, place);
+            self.foresight.look(slot);
         }
         if self.run > 0 {
             self.run -= 1;
             let value = self.foresight.expected(slot, best);
-            self.foresight.learn(slot, value, place, best);
+            self.foresight.learn(slot, value, best);
             Ok(value)
         } else {
             let value = self.event(slot)?;
-            self.foresight.learn(slot, value, place, 3);
+            self.foresight.learn(slot, value, 3);
             Ok(value)
         }
     }
