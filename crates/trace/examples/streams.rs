@@ -23,7 +23,7 @@ fn main() {
     for f in std::env::args().skip(1) {
         let d = read(&f);
         let mut best = [f64::MAX; 4]; let (mut cs, mut vs) = (0, 0); let mut floor = 0.0;
-        for _ in 0..3 {
+        for _ in 0..5 {
             let t0 = cpu(); let mut vi = 0; let mut sum = 0u64; for &t in &d.tags { for &s in &d.slots[t as usize - 1] { sum = sum.rotate_left(5) ^ d.values[vi] ^ u64::from(s); vi += 1; } } std::hint::black_box(sum); floor = (cpu() - t0) as f64 / d.tags.len() as f64;
             let t0 = cpu();
             let mut c = ControlEncoder::new(); for &t in &d.tags { c.push(t); } let c = c.finish();

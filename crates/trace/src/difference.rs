@@ -23,7 +23,7 @@ pub(crate) fn unfold(folded: u64) -> i64 {
 /// How many bytes it takes: 1 to 8.
 #[inline]
 pub(crate) fn len(folded: u64) -> u8 {
-    8 - ((folded | 1).leading_zeros() / 8) as u8
+    8 - ((folded | 0x100).leading_zeros() / 8) as u8
 }
 
 /// Appends the bytes of a difference to columns from this one on.
