@@ -250,9 +250,7 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
             let copy = unsafe { (*(thread.handlers as *const Handlers)).clone() };
             Box::into_raw(Box::new(copy)).expose_provenance() as u64
         };
-        let Context { registers, rflags, .. } = child.context;
-        child.write_state(&registers, rflags, thread.context.pc);
-        child.put_in();
+        child.context.pc = thread.context.pc;
         (child, entered.counter)
     };
     let mask = kernel::block_signals();
@@ -296,6 +294,9 @@ fn without_handlers(thread: &Thread) -> u64 {
 unsafe extern "C" fn begun(thread: &mut Thread) {
     thread.tid = kernel::gettid();
     thread.sign();
+    let Context { registers, rflags, pc, .. } = thread.context;
+    thread.write_state(&registers, rflags, pc);
+    thread.put_in();
     signals::use_own_stack(thread);
     if thread.has_no_handlers != 0 {
         signals::watch();

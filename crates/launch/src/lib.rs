@@ -31,7 +31,6 @@ mod privileges;
 mod processes;
 mod run;
 pub mod seen;
-pub mod traced;
 mod tracee;
 pub mod vdso;
 

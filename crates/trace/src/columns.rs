@@ -155,7 +155,8 @@ impl<'a, const N: usize> ColumnReaders<'a, N> {
 
     /// Whether every byte of every column was read, as it should be at the end.
     pub(crate) fn finish(&self) -> Result<(), StreamError> {
-        let read = self.columns.iter().all(|column| column.rest.is_empty() && column.at == column.chunk.len());
+        let read =
+            self.columns.iter().all(|column| column.rest.is_empty() && column.at == column.chunk.len());
         if read { Ok(()) } else { Err(StreamError::TooLong) }
     }
 }

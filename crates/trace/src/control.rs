@@ -60,7 +60,13 @@ impl Foresight {
         let followers = &mut self.followers[self.last as usize % TAGS];
         if followers[0] != tag {
             let [a, b, c, d] = *followers;
-            *followers = if b == tag { [b, a, c, d] } else if c == tag { [c, a, b, d] } else { [tag, a, b, c] };
+            *followers = if b == tag {
+                [b, a, c, d]
+            } else if c == tag {
+                [c, a, b, d]
+            } else {
+                [tag, a, b, c]
+            };
         }
         self.learn(tag);
         self.again = self.places[self.place()];

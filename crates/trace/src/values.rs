@@ -69,13 +69,16 @@ impl Foresight {
 
     #[inline(always)]
     fn place(&self, slot: u32) -> usize {
-        let context = self.mixed[0] ^ self.mixed[1].rotate_left(21) ^ self.mixed[2].rotate_left(42) ^ u64::from(slot);
+        let context =
+            self.mixed[0] ^ self.mixed[1].rotate_left(21) ^ self.mixed[2].rotate_left(42) ^ u64::from(slot);
         ((context ^ context >> 29).wrapping_mul(MIX) >> 48) as usize % PLACES
     }
 
     #[inline(always)]
     fn steps(&self, slot: u32, known: &Slot) -> usize {
-        let both = known.step.wrapping_mul(MIX) ^ known.step_before.wrapping_mul(MIX).rotate_left(21) ^ u64::from(slot);
+        let both = known.step.wrapping_mul(MIX)
+            ^ known.step_before.wrapping_mul(MIX).rotate_left(21)
+            ^ u64::from(slot);
         (both.wrapping_mul(MIX) >> 48) as usize % STRIDES
     }
 
@@ -192,7 +195,9 @@ impl ValueEncoder {
             return;
         }
         let distance = foresight.now.wrapping_sub(self.near[near(value)]);
-        if let 1..=255 = distance && foresight.past[foresight.now.wrapping_sub(distance) as usize % PAST].value == value {
+        if let 1..=255 = distance
+            && foresight.past[foresight.now.wrapping_sub(distance) as usize % PAST].value == value
+        {
             known.distance = distance as u8;
             self.columns.push(CODES, RECENT);
             self.columns.push(DISTANCES, distance as u8);
