@@ -98,4 +98,8 @@ pub struct Traced {
     pub pieces: u16,
     /// How many exits it has.
     pub exits: u16,
+    /// The registers whose values are known when it is entered, besides the stack pointer: a bit for each, by hardware number.
+    pub known: u32,
+    /// Fill.
+    pub unused: u32,
 }

@@ -16,6 +16,7 @@ use crate::sites::{Lesson, Sites};
 use crate::translate::emit::{Buffer, near, reaches};
 use crate::translate::free::Free;
 use crate::translate::{self, CALL_LEN, DROP, Entrance, Exit, Leg, Mark, Piece, Request, Tags, landing};
+use crate::versions::Versions;
 use crate::whereabouts::Whereabouts;
 use crate::written::{WayOut, Written};
 use alloc::borrow::Cow;
@@ -24,7 +25,7 @@ use hashbrown::HashMap;
 use relive_abi::PAGE;
 use relive_abi::engine as abi;
 use relive_abi::trace::Tag;
-use relive_code::isa::EffectsReader;
+use relive_code::isa::{EffectsReader, RegSet};
 
 /// What is known of a translated unit.
 pub struct Entry {
@@ -57,6 +58,9 @@ pub struct Entry {
     is_valid: bool,
     /// Its number in the log.
     record: u32,
+    /// What it takes for known, and what of it it needs: see [`crate::versions`].
+    pub(crate) known: RegSet,
+    pub(crate) useful: RegSet,
 }
 
 /// A unit: its number here, and in the log.
@@ -93,6 +97,7 @@ impl Entry {
 pub struct Cache {
     pub(crate) units: Vec<Entry>,
     pub(crate) places: Places,
+    pub(crate) versions: Versions,
     pub(crate) exits: Vec<Exit>,
     pub(crate) pieces: Vec<Piece>,
     pub(crate) whereabouts: Whereabouts,
@@ -131,6 +136,7 @@ impl Cache {
         Self {
             units: Vec::new(),
             places: Places::default(),
+            versions: Versions::default(),
             exits: Vec::new(),
             pieces: Vec::new(),
             whereabouts: Whereabouts::default(),
@@ -158,6 +164,11 @@ impl Cache {
         Some(cache.tags?.first + cache.units[id.unit as usize].first_exit)
     }
 
+    /// Whether exits are linked when they are first taken: many never are, and what each leads to depends on it.
+    fn links_late(&self) -> bool {
+        self.written.is_some() || self.tags.is_some()
+    }
+
     /// The exit of a number.
     pub fn exit(&self, number: u32) -> Exit {
         self.exits[number as usize]
@@ -178,7 +189,11 @@ impl Cache {
             }
             By::Source(from) => (Entrance::Jump, from),
         };
-        let unit = self.find_or_translate(pc, entrance, maps, log);
+        let known = match by {
+            By::Exit(exit) if entrance != Entrance::Call => self.exits[exit as usize].known,
+            _ => RegSet::EMPTY,
+        };
+        let unit = self.find_version(pc, known, entrance, maps, log);
         if let (Some(unit), By::Exit(exit)) = (unit, by) {
             return Entered { at: self.link(exit, unit, maps, log), counter: None };
         }
@@ -286,7 +301,7 @@ impl Cache {
     ) -> Option<u32> {
         match self.places.unit(pc) {
             Some(unit) => Some(unit),
-            None => self.translate(pc, entrance, Vec::new(), maps, log),
+            None => self.translate(pc, entrance, Vec::new(), RegSet::EMPTY, maps, log),
         }
     }
 
@@ -305,7 +320,7 @@ impl Cache {
     fn replace(&mut self, old: u32, legs: Vec<Leg>, maps: &mut Maps, log: &mut Log) {
         let Entry { pc, call_entrance, .. } = self.units[old as usize];
         let entrance = if call_entrance == 0 { Entrance::Jump } else { Entrance::Call };
-        if let Some(new) = self.translate(pc, entrance, legs, maps, log) {
+        if let Some(new) = self.translate(pc, entrance, legs, RegSet::EMPTY, maps, log) {
             self.units[new as usize].older = Some(old);
             log.statistics().traces += 1;
         }
@@ -319,7 +334,7 @@ impl Cache {
 
     /// Takes in a unit that is in its place; returns may arrive right before it.
     pub(crate) fn add(&mut self, made: Made, landing: Option<Landing>, maps: &mut Maps, log: &mut Log) {
-        let Made { pc, entrance, legs, first_exit, counter, record, mut unit } = made;
+        let Made { pc, entrance, legs, first_exit, counter, record, known, mut unit } = made;
         let own = Landing { at: unit.entrance, body: unit.body };
         let landing = landing.or((entrance == Entrance::Return).then_some(own));
         let number = self.units.len() as u32;
@@ -341,6 +356,8 @@ impl Cache {
             older: None,
             is_valid: true,
             record,
+            known,
+            useful: unit.useful,
         });
         let marks = core::mem::take(&mut unit.marks);
         if !marks.is_empty() {
@@ -351,7 +368,12 @@ impl Cache {
         }
         self.whereabouts.insert(number, [unit.hot.at, unit.cold.at], &unit.pieces);
         self.pieces.extend(unit.pieces);
-        let mut waiting = self.places.set_unit(pc, number);
+        let mut waiting = if known.is_empty() {
+            self.places.set_unit(pc, number)
+        } else {
+            self.versions.add(pc, number);
+            None
+        };
         if let Some(trigger) = unit.trigger {
             self.add_exit(trigger, maps, log);
         }
@@ -374,7 +396,7 @@ impl Cache {
     fn add_exit(&mut self, exit: Exit, maps: &mut Maps, log: &mut Log) {
         let number = self.exits.len() as u32;
         let mut exit = Exit { unit: (self.units.len() as u32).wrapping_sub(1), ..exit };
-        let can_link = exit.field != 0 && exit.to != 0 && self.written.is_none();
+        let can_link = exit.field != 0 && exit.to != 0 && !self.links_late();
         let unit = if can_link { self.places.add_way(number, &mut exit) } else { None };
         self.exits.push(exit);
         if let Some(unit) = unit {
@@ -401,7 +423,8 @@ impl Cache {
         patch(exit.field, to);
         self.links += 1;
         let exit = &mut self.exits[number as usize];
-        if self.written.is_some() && !core::mem::replace(&mut exit.is_linked, true) {
+        let links_late = self.written.is_some() || self.tags.is_some();
+        if links_late && !core::mem::replace(&mut exit.is_linked, true) {
             self.places.add_way(number, exit);
         }
         on
@@ -466,7 +489,9 @@ impl Cache {
             any = true;
             unit.is_valid = false;
             self.invalid += 1;
-            let mut way = self.places.remove_unit(unit.pc, self.written.is_none());
+            self.versions.remove(unit.pc);
+            let links_late = self.written.is_some() || self.tags.is_some();
+            let mut way = self.places.remove_unit(unit.pc, !links_late);
             self.returns.remove(unit.pc);
             if let Some(landing) = unit.landing {
                 translate::close_landing(landing.at);
@@ -553,7 +578,7 @@ impl Cache {
             tells_targets: self.written.is_some(),
             calls: &|_, _| unit.shared_call,
             marks: true,
-            tags: self.tags.map(|tags| tags.from(unit.first_exit)),
+            tags: self.tags.map(|tags| tags.from(unit.first_exit).with(unit.known)),
         };
         let mut again = translate::translate(&request, &mut self.effects);
         if unit.is_open {

@@ -57,6 +57,7 @@ pub mod threads;
 pub mod traces;
 pub mod translate;
 pub mod verify;
+pub mod versions;
 pub mod visit;
 pub mod whereabouts;
 pub mod written;

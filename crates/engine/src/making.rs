@@ -7,6 +7,7 @@ use crate::translate::{self, Entrance, LONGEST, Leg, Piece, Request, Unit};
 use crate::{verify, written};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use relive_code::isa::RegSet;
 
 /// A unit in its place, what it was translated with, and its number in the log.
 pub(crate) struct Made {
@@ -16,6 +17,7 @@ pub(crate) struct Made {
     pub first_exit: u32,
     pub counter: Option<u32>,
     pub record: u32,
+    pub known: RegSet,
     pub unit: Box<Unit>,
 }
 
@@ -42,14 +44,15 @@ impl Cache {
         pc: u64,
         entrance: Entrance,
         legs: Vec<Leg>,
+        known: RegSet,
         maps: &mut Maps,
         log: &mut Log,
     ) -> Option<u32> {
         let number = self.units.len() as u32;
         let mut all = Vec::with_capacity(MOST);
-        all.push(self.make(pc, entrance, legs, &[], maps, log)?);
+        all.push(self.make(pc, entrance, legs, known, &[], maps, log)?);
         while let Some((_, back)) = all[all.len() - 1].unit.next() {
-            let next = self.make(back, Entrance::Jump, Vec::new(), &all, maps, log);
+            let next = self.make(back, Entrance::Jump, Vec::new(), RegSet::EMPTY, &all, maps, log);
             all.push(next.expect("it was looked whether there is code"));
         }
         // Others may come to each of them as soon as it is known: all are in their places by now.
@@ -68,6 +71,7 @@ impl Cache {
         pc: u64,
         entrance: Entrance,
         legs: Vec<Leg>,
+        known: RegSet,
         before: &[Made],
         maps: &mut Maps,
         log: &mut Log,
@@ -83,7 +87,7 @@ impl Cache {
         }
         let first_exit =
             before.last().map_or(self.exits.len() as u32, |made| made.first_exit + made.unit.numbers());
-        let known = &self.calls;
+        let calls = &self.calls;
         let mut request = Request {
             source: maps,
             pc,
@@ -95,9 +99,9 @@ impl Cache {
             counter: self.written.as_ref().and_then(|written| written.guess(pc)),
             entrance,
             tells_targets: self.written.is_some(),
-            calls: &|back, pc| known.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
+            calls: &|back, pc| calls.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
             marks: mapping.can_change(),
-            tags: self.tags.map(|tags| tags.from(first_exit)),
+            tags: self.tags.map(|tags| tags.from(first_exit).with(known)),
         };
         let can_change = |p: &Piece| maps.find(p.start).is_some_and(Mapping::can_change);
         let (mut unit, record) = loop {
@@ -109,7 +113,7 @@ impl Cache {
                 continue;
             }
             if let Some(tags) = request.tags {
-                written::write_down_traced(tags.first, &unit, log);
+                written::write_down_traced(tags, &unit, log);
             }
             let Some(written) = &mut self.written else { break (unit, 0) };
             let shape = written::shape(&unit, maps);
@@ -140,6 +144,6 @@ impl Cache {
         statistics.units += 1;
         statistics.code += u64::from(unit.hot.size() + unit.cold.size());
         verify::check(&request, &unit, &mut self.effects, statistics);
-        Some(Made { pc, entrance, legs, first_exit, counter, record, unit })
+        Some(Made { pc, entrance, legs, first_exit, counter, record, known, unit })
     }
 }

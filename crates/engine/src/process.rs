@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use relive_abi::engine::{self as abi, Arena};
 use relive_abi::kernel;
 use relive_abi::trace::FIRST_TAG;
+use relive_code::isa::RegSet;
 
 /// The process the engine is in.
 pub static PROCESS: Lock<Option<Process>> = Lock::new(None);
@@ -50,7 +51,11 @@ impl Process {
         let log = Log::new(arena, number, pid).unwrap_or_else(Log::nowhere);
         let mut cache = Cache::new(arena.options & abi::COUNT != 0, cache_len(arena));
         let memory = arena.options & abi::TRACE_MEMORY != 0;
-        cache.tags = (arena.options & abi::TRACE != 0).then_some(Tags { first: FIRST_TAG, memory });
+        cache.tags = (arena.options & abi::TRACE != 0).then_some(Tags {
+            first: FIRST_TAG,
+            memory,
+            known: RegSet::EMPTY,
+        });
         Self {
             arena,
             number,

@@ -6,11 +6,11 @@ use crate::flow::{Flow, Source, is_call};
 use crate::limits;
 use crate::log::{self, Log};
 use crate::maps::{Mapping, Maps};
-use crate::translate::{Exit, Piece, Unit};
+use crate::translate::{Exit, Piece, Tags, Unit};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use relive_abi::engine as abi;
-use relive_abi::trace::{Tag, Traced};
+use relive_abi::trace::Traced;
 
 /// All of it.
 #[derive(Default)]
@@ -204,8 +204,10 @@ impl Written {
 }
 
 /// Writes a unit down whose first exit has a tag.
-pub fn write_down_traced(first: Tag, unit: &Unit, log: &mut Log) {
-    let head = Traced { first, pieces: unit.pieces.len() as u16, exits: unit.exits.len() as u16 };
+pub fn write_down_traced(tags: Tags, unit: &Unit, log: &mut Log) {
+    let known = tags.known.gprs().fold(0, |mask, register| mask | 1 << register.number());
+    let (pieces, exits) = (unit.pieces.len() as u16, unit.exits.len() as u16);
+    let head = Traced { first: tags.first, pieces, exits, known, unused: 0 };
     write_unit(abi::TRACED, log::bytes(&head), unit, log);
     write_code(unit, log);
 }

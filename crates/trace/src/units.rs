@@ -3,7 +3,7 @@
 use relive_abi::engine::{CODE, TRACED};
 use relive_abi::trace::{FIRST_TAG, NOT_CALLED, STATE, STOP, Tag};
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{Accesses, Decode, EffectsReader, Insn, Knowledge, Needed, Replayed};
+use relive_code::isa::{Accesses, Decode, EffectsReader, Gpr, Insn, Knowledge, Needed, RegSet, Replayed};
 
 /// Code that was translated in one go: entered at one place, left at several.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub struct Unit {
     pub pieces: Vec<(u64, u64)>,
     /// The ways out.
     pub exits: Vec<Exit>,
+    /// The registers whose values are known when it is entered, besides the stack pointer.
+    pub known: RegSet,
     /// Its instructions.
     pub steps: Vec<Step>,
 }
@@ -116,6 +118,8 @@ impl Units {
     fn add_unit(&mut self, body: &[u8]) {
         let mut words = Words(body);
         let (Some(first), Some(counts)) = (words.u32(), words.u32()) else { return };
+        let (Some(known), Some(_)) = (words.u32(), words.u32()) else { return };
+        let known = Gpr::all().filter(|register| known >> register.number() & 1 != 0).collect();
         let (pieces, exits) = (counts & 0xffff, counts >> 16);
         let pieces = (0..pieces).map_while(|_| Some((words.u64()?, words.u64()?))).collect();
         let exit = |words: &mut Words<'_>| {
@@ -128,12 +132,12 @@ impl Units {
         let start = first.saturating_sub(FIRST_TAG) as usize;
         self.by_tag.resize(self.by_tag.len().max(start + exits.len()), NONE);
         self.by_tag[start..start + exits.len()].fill(number);
-        self.all.push(Unit { first, pieces, exits, steps: Vec::new() });
+        self.all.push(Unit { first, pieces, exits, known, steps: Vec::new() });
     }
 
     fn add_code(&mut self, code: &[u8]) {
         let Some(unit) = self.all.last_mut() else { return };
-        let mut knowledge = Knowledge::LEAST;
+        let mut knowledge = Knowledge::of(unit.known);
         let (mut rest, mut values) = (code, 0);
         let mut ends = Vec::new();
         for (piece, &(start, end)) in unit.pieces.iter().enumerate() {

@@ -27,7 +27,7 @@ pub use recorder::{POINTER, Pen, Recorder, Tags};
 use relive_abi::engine as abi;
 use relive_abi::kernel::EFAULT;
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Rare, Tie};
+use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Rare, RegSet, Tie};
 pub use trace::{Leg, Then, can_compare, differ};
 
 /// The longest instruction.
@@ -128,6 +128,8 @@ pub struct Exit {
     pub unit: u32,
     /// Another exit that leads to the same place: see [`crate::places`].
     pub next: u32,
+    /// What is known of registers there, by who replays what is written down.
+    pub known: RegSet,
 }
 
 impl Exit {
@@ -144,6 +146,7 @@ impl Exit {
         is_linked: false,
         unit: 0,
         next: NONE,
+        known: RegSet::EMPTY,
     };
 
     /// Where its field leads as long as the way is not known. A call has an address to drop first.
@@ -263,6 +266,8 @@ pub struct Unit {
     pub pieces: Vec<Piece>,
     /// How many counters it has.
     pub counters: u32,
+    /// Registers that matter to it or to what comes next, of those that may be known when it is entered.
+    pub useful: RegSet,
     /// What place in the cache is what place in the program, in the order of addresses within each part.
     pub marks: Vec<Mark>,
 }
@@ -433,6 +438,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Box<Unit
             exits: Vec::with_capacity(MOST_BRANCHES + 2),
             pieces: Vec::new(),
             counters: 0,
+            useful: recorder.as_ref().map_or(RegSet::EMPTY, |recorder| recorder.useful),
             marks: Vec::new(),
         }),
         piece: 0,
@@ -711,7 +717,8 @@ impl Writer<'_, '_> {
     }
 
     fn exit(&mut self, kind: u32, piece: u32, from: u64, to: u64, field: u64, stub: u64) {
-        self.unit.exits.push(Exit { kind, to, from, field, stub, piece: piece as u16, ..Exit::NONE });
+        let known = self.known();
+        self.unit.exits.push(Exit { kind, to, from, field, stub, piece: piece as u16, known, ..Exit::NONE });
     }
 
     /// A call of the kernel: at once if the engine has nothing to do with it. The kernel overwrites `rcx`.

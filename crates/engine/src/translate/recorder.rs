@@ -51,12 +51,19 @@ pub struct Tags {
     pub first: Tag,
     /// Whether accesses to memory are too.
     pub memory: bool,
+    /// What is known of registers besides what always is.
+    pub known: RegSet,
 }
 
 impl Tags {
     /// The same from a later exit on.
     pub fn from(self, exits: u32) -> Self {
         Self { first: self.first + exits, ..self }
+    }
+
+    /// The same with more known.
+    pub fn with(self, known: RegSet) -> Self {
+        Self { known, ..self }
     }
 }
 
@@ -70,6 +77,8 @@ pub struct Recorder {
     knowledge: Option<Knowledge>,
     /// What has to be written down of the instruction at hand.
     needed: Needed,
+    /// See [`super::Unit::useful`].
+    pub(super) useful: RegSet,
     /// Whether the record has been finished.
     is_over: bool,
 }
@@ -78,6 +87,7 @@ impl Recorder {
     /// For a unit, which becomes shorter if its instructions leave no register.
     pub(super) fn new(tags: Tags, way: &mut Way, effects: &mut EffectsReader) -> Self {
         let mut used = RegSet::EMPTY;
+        let mut overwritten = RegSet::EMPTY;
         let mut register = POINTER;
         let free = |used: RegSet| {
             let is_free = |register: &Gpr| !used.contains(RegSet::gpr(*register));
@@ -94,6 +104,9 @@ impl Recorder {
                 // An interrupt: whoever looks at the registers sees the program's.
                 continue;
             }
+            if way.steps[i].piece == 0 {
+                overwritten |= does.kills - used - does.reads;
+            }
             used |= does.reads | does.writes;
             match free(used) {
                 Some(found) => register = found,
@@ -106,8 +119,9 @@ impl Recorder {
         Self {
             first: tags.first,
             pen: Pen { register, ..Pen::BETWEEN },
-            knowledge: tags.memory.then_some(Knowledge::LEAST),
+            knowledge: tags.memory.then_some(Knowledge::of(tags.known)),
             needed: Needed::default(),
+            useful: RegSet::GPRS - overwritten,
             is_over: false,
         }
     }
@@ -174,6 +188,12 @@ impl Writer<'_, '_> {
             self.unit.hot.store_register_at(recorder.pen.register, len(recorder.pen), register);
             recorder.pen.values += 1;
         }
+    }
+
+    /// What is known of registers besides what always is.
+    pub(super) fn known(&self) -> RegSet {
+        let knowledge = self.recorder.as_ref().and_then(|recorder| recorder.knowledge);
+        knowledge.map_or(RegSet::EMPTY, |knowledge| (knowledge.known() - Knowledge::ALWAYS) & RegSet::GPRS)
     }
 
     /// Finishes the record: the unit is left by an exit. From here on all is as it is between units.
