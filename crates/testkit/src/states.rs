@@ -97,14 +97,13 @@ impl Vectors {
     /// Where the parts of a vector register are. Only those up to 15 exist without the upper ones.
     fn parts(&self, number: usize) -> Vec<(usize, usize)> {
         let [_, halves, upper] = self.places;
-        match number {
-            0..16 => {
-                let mut parts = vec![(160 + 16 * number, 16), (576 + 16 * number, 16)];
-                parts.extend((halves != 0).then_some((halves + 32 * number, 32)));
-                parts
-            }
+        let mut parts = match number {
+            0..16 if halves == 0 => vec![(160 + 16 * number, 16), (576 + 16 * number, 16)],
+            0..16 => vec![(160 + 16 * number, 16), (576 + 16 * number, 16), (halves + 32 * number, 32)],
             _ => vec![(upper + 64 * (number - 16), 64)],
-        }
+        };
+        parts.retain(|(at, len)| at + len <= self.bytes.len());
+        parts
     }
 
     /// How many vector registers there are.
