@@ -220,7 +220,8 @@ impl Arena {
 
 /// The mnemonic.
 fn name(insn: &Insn) -> String {
-    const PREFIXES: [&str; 8] = ["lock", "rep", "repe", "repne", "xacquire", "xrelease", "bnd", "notrack"];
+    const PREFIXES: [&str; 10] =
+        ["lock", "rep", "repe", "repne", "xacquire", "xrelease", "bnd", "notrack", "fs", "gs"];
     let text = insn.text(Syntax::Intel).to_string();
     text.split(' ').find(|word| !PREFIXES.contains(word)).unwrap_or_default().into()
 }
