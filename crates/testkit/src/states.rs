@@ -175,7 +175,6 @@ pub struct Watched {
     orders: BufWriter<ChildStdin>,
     answers: BufReader<ChildStdout>,
     memory: File,
-    pid: u64,
 }
 
 impl Watcher {
@@ -198,7 +197,7 @@ impl Watcher {
         order(&mut orders, b'G', &[]);
         let (_, pid) = read_state(&mut answers);
         let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"));
-        Watched { watcher, orders, answers, memory: memory.expect("memory of the program"), pid }
+        Watched { watcher, orders, answers, memory: memory.expect("memory of the program") }
     }
 }
 
@@ -284,23 +283,6 @@ impl Watched {
     /// If it does not exist.
     pub fn write(&self, at: u64, bytes: &[u8]) {
         self.memory.write_all_at(bytes, at).unwrap_or_else(|error| panic!("memory at {at:#x}: {error}"));
-    }
-
-    /// The parts of memory that the program may write to: where each begins and ends.
-    ///
-    /// # Panics
-    ///
-    /// If there is no program any more.
-    #[must_use]
-    pub fn writable(&self) -> Vec<(u64, u64)> {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).expect("a list of mappings");
-        let hex = |text| u64::from_str_radix(text, 16).expect("an address");
-        maps.lines()
-            .filter_map(|line| line.split_once(' '))
-            .filter(|(_, rest)| rest.as_bytes()[1] == b'w')
-            .map(|(range, _)| range.split_once('-').expect("a range"))
-            .map(|(start, end)| (hex(start), hex(end)))
-            .collect()
     }
 }
 
