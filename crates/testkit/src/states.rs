@@ -97,14 +97,13 @@ impl Vectors {
     /// Where the parts of a vector register are. Only those up to 15 exist without the upper ones.
     fn parts(&self, number: usize) -> Vec<(usize, usize)> {
         let [_, halves, upper] = self.places;
-        match number {
-            0..16 => {
-                let mut parts = vec![(160 + 16 * number, 16), (576 + 16 * number, 16)];
-                parts.extend((halves != 0).then_some((halves + 32 * number, 32)));
-                parts
-            }
+        let mut parts = match number {
+            0..16 if halves == 0 => vec![(160 + 16 * number, 16), (576 + 16 * number, 16)],
+            0..16 => vec![(160 + 16 * number, 16), (576 + 16 * number, 16), (halves + 32 * number, 32)],
             _ => vec![(upper + 64 * (number - 16), 64)],
-        }
+        };
+        parts.retain(|(at, len)| at + len <= self.bytes.len());
+        parts
     }
 
     /// How many vector registers there are.
@@ -176,7 +175,6 @@ pub struct Watched {
     orders: BufWriter<ChildStdin>,
     answers: BufReader<ChildStdout>,
     memory: File,
-    pid: u64,
 }
 
 impl Watcher {
@@ -199,7 +197,7 @@ impl Watcher {
         order(&mut orders, b'G', &[]);
         let (_, pid) = read_state(&mut answers);
         let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"));
-        Watched { watcher, orders, answers, memory: memory.expect("memory of the program"), pid }
+        Watched { watcher, orders, answers, memory: memory.expect("memory of the program") }
     }
 }
 
@@ -285,23 +283,6 @@ impl Watched {
     /// If it does not exist.
     pub fn write(&self, at: u64, bytes: &[u8]) {
         self.memory.write_all_at(bytes, at).unwrap_or_else(|error| panic!("memory at {at:#x}: {error}"));
-    }
-
-    /// The parts of memory that the program may write to: where each begins and ends.
-    ///
-    /// # Panics
-    ///
-    /// If there is no program any more.
-    #[must_use]
-    pub fn writable(&self) -> Vec<(u64, u64)> {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).expect("a list of mappings");
-        let hex = |text| u64::from_str_radix(text, 16).expect("an address");
-        maps.lines()
-            .filter_map(|line| line.split_once(' '))
-            .filter(|(_, rest)| rest.as_bytes()[1] == b'w')
-            .map(|(range, _)| range.split_once('-').expect("a range"))
-            .map(|(start, end)| (hex(start), hex(end)))
-            .collect()
     }
 }
 

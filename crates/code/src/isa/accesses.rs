@@ -123,6 +123,16 @@ pub enum Mask {
     MmxSigns(u8),
 }
 
+impl Segment {
+    fn of(register: Register) -> Self {
+        match register {
+            Register::FS => Self::Fs,
+            Register::GS => Self::Gs,
+            _ => Self::None,
+        }
+    }
+}
+
 impl Place {
     /// The operand of an instruction that has one, if general registers tell where it is.
     pub(super) fn of_operand(insn: &Insn) -> Option<Self> {
@@ -219,7 +229,7 @@ impl EffectsReader {
         let mut all: Accesses = info.used_memory().iter().filter_map(|used| access(insn, used)).collect();
         match raw.mnemonic() {
             Mnemonic::Clzero => all.push(Access {
-                segment: Segment::None,
+                segment: Segment::of(raw.segment_prefix()),
                 place: Place { narrow: raw.code() == iced_x86::Code::Clzerod, ..Place::beside(Gpr::RAX, 0) },
                 size: Access::LINE as u32,
                 kind: AccessKind::Write,
@@ -253,11 +263,7 @@ fn access(insn: &Insn, used: &UsedMemory) -> Option<Access> {
     };
     let narrow = used.address_size() == CodeSize::Code32;
     Some(Access {
-        segment: match used.segment() {
-            Register::FS => Segment::Fs,
-            Register::GS => Segment::Gs,
-            _ => Segment::None,
-        },
+        segment: Segment::of(used.segment()),
         place: Place {
             base: Gpr::holding(used.base()),
             index: Gpr::holding(used.index()).filter(|_| how != How::Table).map(|r| (r, used.scale() as u8)),

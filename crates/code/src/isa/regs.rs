@@ -109,7 +109,7 @@ const FLAGS: [(Flag, u32, &str); 7] = [
 /// A set of registers and flags: 16 general-purpose registers, 7 flags, the x87/MMX stack as one,
 /// 8 mask registers and 32 vector registers: 64 bits in all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct RegSet(pub(super) u64);
+pub struct RegSet(u64);
 
 const FLAG_SHIFT: u32 = 16;
 const X87: u64 = 1 << 23;

@@ -5,9 +5,9 @@
 
 use crate::check::{decode, disagreement, takes_turns};
 use crate::draw::{self, Dice};
-use relive_code::isa::{Access, AccessKind, EffectsReader, How, Insn, Mask, Segment, Syntax};
+use relive_code::isa::{Access, AccessKind, EffectsReader, How, Insn, Mask, Rare, Segment, Syntax};
 use relive_testkit::compile::{Compiled, compile};
-use relive_testkit::states::{FLAGS, RIP, SEGMENT_BASES, State, Stop, Vectors, Watched, Watcher};
+use relive_testkit::states::{FLAGS, REGISTERS, RIP, SEGMENT_BASES, State, Stop, Vectors, Watched, Watcher};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -30,11 +30,10 @@ const MIDDLE: u64 = ARENA + 5000;
 const FS_BASE: u64 = 0x80;
 const GS_BASE: u64 = 0x40;
 
-/// What is not drawn: what leaves the process or this kind of code, waits, or takes memory away; and what the kernel may do instead of
-/// the processor, without a stop behind it.
-const LEFT_OUT: [&str; 28] = [
-    "syscall", "sysenter", "int", "int1", "int3", "into", "retf", "retfq", "retfw", "iret", "iretd", "iretq",
-    "mwaitx", "umwait", "tpause", "wrpkru", "xbegin", "xabort", "vmcall", "vmmcall", "vmgexit", "hlt",
+/// What is not drawn: what waits, takes memory away or asks a hypervisor; and what the kernel may do instead of the processor, without
+/// a stop behind it.
+const LEFT_OUT: [&str; 17] = [
+    "int1", "int3", "mwaitx", "umwait", "tpause", "wrpkru", "xabort", "vmcall", "vmmcall", "vmgexit", "hlt",
     "rdpru", "sgdt", "sidt", "sldt", "smsw", "str",
 ];
 /// What does something else each time.
@@ -50,10 +49,18 @@ pub(crate) struct Findings {
     pub(crate) wrong: Vec<String>,
 }
 
+/// An instruction and what it finds.
+struct Case<'a> {
+    insn: Insn,
+    before: State,
+    vectors: &'a Vectors,
+    memory: &'a [u8],
+}
+
 /// Everything there is behind an instruction.
 #[derive(PartialEq)]
 struct Outcome {
-    registers: [u64; relive_testkit::states::REGISTERS],
+    registers: [u64; REGISTERS],
     vectors: Vectors,
     memory: Vec<u8>,
 }
@@ -107,79 +114,80 @@ impl Arena {
             before.registers[FLAGS] ^= dice.next() & 0x8d5;
             before.registers[SEGMENT_BASES[0]] = FS_BASE;
             before.registers[SEGMENT_BASES[1]] = GS_BASE;
+            let Some(insn) = decode(&before) else { continue };
+            // Some instructions are only left together with the next one: it ends there.
+            before.code[insn.len() as usize..].fill(0xcc);
             memory[CODE..CODE + 16].copy_from_slice(&before.code);
-            self.one(&before, &vectors, &memory, &mut findings);
+            if may_be_executed(&insn, &before.code) {
+                self.one(&Case { insn, before, vectors: &vectors, memory: &memory }, &mut findings);
+            }
         }
         findings
     }
 
-    fn one(&mut self, before: &State, vectors: &Vectors, memory: &[u8], findings: &mut Findings) {
-        let Some(insn) = decode(before) else { return };
-        let text = insn.text(Syntax::Intel).to_string();
-        let name = text.split(' ').find(|w| !PREFIXES.contains(w)).unwrap_or_default().to_string();
-        let far =
-            text.contains("far ") || text.contains("fword") || text.contains("tbyte ptr [") && name == "jmp";
-        // Processors do not agree on what `call` and the like do with 16 bits.
-        let prefixes = &before.code[..before.code.iter().position(|&b| !is_prefix(b)).unwrap_or(0)];
-        let word = prefixes.contains(&0x66) && insn.flow().ends_straight_code();
-        if insn.is_syscall() || insn.is_privileged() || far || word || LEFT_OUT.contains(&&*name) {
-            return;
-        }
-        let Some((after, outcome)) = self.execute(&insn, before, vectors, memory) else { return };
+    fn one(&mut self, case: &Case, findings: &mut Findings) {
+        let Some((after, outcome)) = self.execute(case, case.memory) else { return };
         findings.compared += 1;
-        let mut wrong: Vec<String> =
-            disagreement(&mut self.reader, &insn, before, &after).into_iter().collect();
-        let accesses = self.reader.accesses(&insn);
-        let counts = findings.mnemonics.entry(name.clone()).or_default();
+        let counts = findings.mnemonics.entry(name(&case.insn)).or_default();
         counts[0] += 1;
+        let registers = disagreement(&mut self.reader, &case.insn, &case.before, &after);
+        let mut wrong: Vec<String> = registers.into_iter().collect();
+        let accesses = self.reader.accesses(&case.insn);
         if !accesses.iter().any(|access| access.how == How::Opaque) {
-            let touched: Vec<_> = accesses.iter().flat_map(|a| touched(a, before, &after, vectors)).collect();
-            wrong.extend(self.unreachable(&accesses, &touched));
-            let said = Said::new(&touched);
-            wrong.extend(said.unsaid_writes(memory, &outcome.memory));
-            // Who overwrites what is being executed is none of ours.
-            if !FICKLE.contains(&&*name) && !said.reads[CODE..CODE + 16].contains(&true) {
-                let others = said.changed(memory, |i| !said.reads[i]);
-                match self.execute(&insn, before, vectors, &others) {
-                    Some((_, other)) => wrong.extend(said.difference(&accesses, &outcome, &other, &others)),
-                    None => wrong.push("faults when other memory is changed".into()),
-                }
-                if said.reads.contains(&true) {
-                    let read = said.changed(memory, |i| said.reads[i]);
-                    let same = self.execute(&insn, before, vectors, &read).is_some_and(|(_, other)| {
-                        other.registers == outcome.registers
-                            && other.vectors == outcome.vectors
-                            && (0..SIZE).all(|i| {
-                                !said.writes[i]
-                                    || (other.memory[i] ^ outcome.memory[i]) == (read[i] ^ memory[i])
-                            })
-                    });
-                    counts[1] += 1;
-                    counts[2] += u64::from(!same);
-                }
-            }
+            self.memory(case, &accesses, &after, &outcome, counts, &mut wrong);
         }
-        let bytes = &before.code[..insn.len() as usize];
+        let text = case.insn.text(Syntax::Intel);
+        let bytes = &case.before.code[..case.insn.len() as usize];
         findings
             .wrong
             .extend(wrong.iter().map(|what| format!("{text} ({bytes:02x?}): {what}; {accesses:x?}")));
     }
 
-    /// What is behind the instruction; nothing if it cannot be executed.
-    fn execute(
+    /// Compares what an instruction is said to read and write with what it does in memory of other contents.
+    fn memory(
         &mut self,
-        insn: &Insn,
-        before: &State,
-        vectors: &Vectors,
-        memory: &[u8],
-    ) -> Option<(State, Outcome)> {
+        case: &Case,
+        accesses: &[Access],
+        after: &State,
+        outcome: &Outcome,
+        counts: &mut [u64; 3],
+        wrong: &mut Vec<String>,
+    ) {
+        let touched: Vec<_> = accesses.iter().flat_map(|access| touched(access, case, after)).collect();
+        wrong.extend(self.unreachable(accesses, &touched));
+        let said = Said::new(&touched);
+        wrong.extend(said.unsaid_writes(case.memory, &outcome.memory));
+        // Its own bytes must stay as they are.
+        if FICKLE.contains(&&*name(&case.insn)) || said.reads[CODE..CODE + 16].contains(&true) {
+            return;
+        }
+        let others = said.changed(case.memory, |i| !said.reads[i]);
+        match self.execute(case, &others) {
+            Some((_, other)) => wrong.extend(said.difference(accesses, outcome, &other, &others)),
+            None => wrong.push("faults when other memory is changed".into()),
+        }
+        if said.reads.contains(&true) {
+            let read = said.changed(case.memory, |i| said.reads[i]);
+            let moved = |i: usize| read[i] ^ case.memory[i];
+            let same = self.execute(case, &read).is_some_and(|(_, other)| {
+                other.registers == outcome.registers
+                    && other.vectors == outcome.vectors
+                    && (0..SIZE).all(|i| !said.writes[i] || other.memory[i] ^ outcome.memory[i] == moved(i))
+            });
+            counts[1] += 1;
+            counts[2] += u64::from(!same);
+        }
+    }
+
+    /// What is behind the instruction, executed in such memory; nothing if it cannot be.
+    fn execute(&mut self, case: &Case, memory: &[u8]) -> Option<(State, Outcome)> {
         self.program.write(ARENA, memory);
-        self.program.set_vectors(vectors);
-        self.program.set_registers(before);
-        let takes_turns = takes_turns(&mut self.reader, insn);
+        self.program.set_vectors(case.vectors);
+        self.program.set_registers(&case.before);
+        let takes_turns = takes_turns(&mut self.reader, &case.insn);
         let mut after = self.program.step();
         let mut turns = 0;
-        while takes_turns && after.stop == Stop::Stepped && after.rip() == before.rip() {
+        while takes_turns && after.stop == Stop::Stepped && after.rip() == case.before.rip() {
             after = self.program.step();
             turns += 1;
             // A large count ends in a fault, sooner or later.
@@ -187,7 +195,7 @@ impl Arena {
                 return None;
             }
         }
-        assert!(!matches!(after.stop, Stop::Ended(_)), "{} ended the program", insn.text(Syntax::Intel));
+        assert!(!matches!(after.stop, Stop::Ended(_)), "{} ended the program", case.insn.text(Syntax::Intel));
         if after.stop != Stop::Stepped {
             return None;
         }
@@ -210,8 +218,25 @@ impl Arena {
     }
 }
 
-const PREFIXES: [&str; 10] =
-    ["lock", "rep", "repe", "repne", "xacquire", "xrelease", "bnd", "notrack", "data16", "hnt"];
+/// The mnemonic.
+fn name(insn: &Insn) -> String {
+    const PREFIXES: [&str; 10] =
+        ["lock", "rep", "repe", "repne", "xacquire", "xrelease", "bnd", "notrack", "fs", "gs"];
+    let text = insn.text(Syntax::Intel).to_string();
+    text.split(' ').find(|word| !PREFIXES.contains(word)).unwrap_or_default().into()
+}
+
+fn may_be_executed(insn: &Insn, bytes: &[u8]) -> bool {
+    // Into another kind of code.
+    let far = matches!(
+        insn.rare(),
+        Some(Rare::Far | Rare::FarReturn { .. } | Rare::InterruptReturn | Rare::Transaction(_))
+    );
+    // Processors do not agree on what `call` and the like do with 16 bits.
+    let mut prefixes = bytes.iter().take_while(|&&byte| is_prefix(byte));
+    let word = insn.flow().ends_straight_code() && prefixes.any(|&byte| byte == 0x66);
+    !insn.is_syscall() && !insn.is_privileged() && !far && !word && !LEFT_OUT.contains(&&*name(insn))
+}
 
 fn is_prefix(byte: u8) -> bool {
     matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3)
@@ -225,7 +250,8 @@ struct Touched {
 }
 
 /// Every place an access touches, by the state before it and, for comparisons that end early, the count after it.
-fn touched(access: &Access, before: &State, after: &State, vectors: &Vectors) -> Vec<Touched> {
+fn touched(access: &Access, case: &Case, after: &State) -> Vec<Touched> {
+    let Case { before, vectors, .. } = case;
     let registers = before.general();
     let base = match access.segment {
         Segment::None => 0,
