@@ -113,13 +113,10 @@ impl Arena {
         let is_ring = |chunk: &&abi::Chunk| chunk.kind.load(Ordering::Relaxed) == abi::RING;
         let chunks = self.chunks().filter(is_ring).filter(|chunk| of.is_none_or(|of| chunk.process == of));
         let view = |chunk: &abi::Chunk| {
-            let bytes = self.bytes(chunk.offset, RING_LEN);
+            let at = self.bytes(chunk.offset, RING_LEN).as_ptr();
             // SAFETY: the arena is mapped as long as this is borrowed; every ring begins with a head, at a multiple of a page.
-            RingView {
-                head: unsafe { &*bytes.as_ptr().cast() },
-                at: bytes.as_ptr().cast_mut(),
-                arena: PhantomData,
-            }
+            let head = unsafe { &*at.cast() };
+            RingView { head, at: at.cast_mut(), arena: PhantomData }
         };
         chunks.map(|chunk| (chunk.process, view(chunk))).collect()
     }

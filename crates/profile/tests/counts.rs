@@ -419,7 +419,7 @@ fn what_packs_very_well_can_be_read() {
         module.functions.push(function);
     }
     let functions = module.functions.len();
-    let profile = Profile { modules: vec![module], ..Profile::default() };
+    let profile = Profile { modules: vec![module] };
     let bytes = file::write(&profile);
     assert_eq!(file::read(&bytes).expect("readable").modules[0].functions.len(), functions);
 }

@@ -107,6 +107,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         verify: args.verify,
         follow: args.follow_children == "yes",
         cache_len: args.cache_size << 20,
+        trace: None,
     };
     let since = SystemTime::now();
     let mut total = Total::default();
