@@ -1,0 +1,21 @@
+//! What can be wrong with a stream.
+
+/// Why a stream cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// It ends before all that it should hold was read.
+    #[error("it ends in the middle")]
+    CutShort,
+    /// There is something behind what it should hold.
+    #[error("it goes on behind its end")]
+    TooLong,
+    /// A number has more bytes than any writer needs.
+    #[error("a number has no end")]
+    EndlessNumber,
+    /// A part of it cannot be unpacked, or not into as little as a writer puts there.
+    #[error("a part cannot be unpacked")]
+    Compression,
+    /// A byte that no writer puts there.
+    #[error("a code of {0} means nothing")]
+    UnknownCode(u8),
+}
