@@ -1,132 +1,183 @@
-//! How small the streams of a recording get, and how long that takes.
-use relive_trace::{ControlDecoder, ControlEncoder, ValueDecoder, ValueEncoder};
+//! How small the streams of recordings get, and how long that takes.
+//!
+//!     cargo run --release -p relive-trace --example streams -- [--segment RECORDS] FILE…
+//!
+//! A file has four numbers of 8 bytes: of instructions, tags, records and values. Then for each tag, from 1
+//! on, the number of its slots and the slots; then the tags of all records, 4 bytes each; then their values,
+//! 8 bytes each. All are little-endian. Times are processor time for each record, the best of five.
 
-struct Data {
-    ins: u64,
+use relive_trace::{ControlDecoder, ControlEncoder, StreamError, ValueDecoder, ValueEncoder};
+use std::error::Error;
+
+/// A recording, as it was before it was packed.
+struct Recording {
+    instructions: u64,
     slots: Vec<Vec<u32>>,
     tags: Vec<u32>,
     values: Vec<u64>,
 }
 
-fn read(path: &str) -> Data {
-    let b = std::fs::read(path).unwrap();
-    let u = |i: usize| u64::from_le_bytes(b[i * 8..i * 8 + 8].try_into().unwrap());
-    let mut at = 32;
-    let mut u4 = || {
-        let v = u32::from_le_bytes(b[at..at + 4].try_into().unwrap());
-        at += 4;
-        v
-    };
-    let slots = (0..u(1))
-        .map(|_| {
-            let n = u4();
-            (0..n).map(|_| u4()).collect()
-        })
-        .collect();
-    let tags = (0..u(2)).map(|_| u4()).collect();
-    let values =
-        b[at..].chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap())).collect::<Vec<_>>();
-    Data { ins: u(0), slots, tags, values }
-}
-fn cpu() -> u64 {
-    std::thread::yield_now();
-    std::fs::read_to_string("/proc/thread-self/schedstat")
-        .unwrap()
-        .split(' ')
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap()
-}
-fn main() {
-    let mut g = [0.0f64; 6];
-    let mut n = 0.0;
-    println!("{:10} ctl B/ins mem B/ins  sum    enc-c enc-m dec-c dec-m ns/record", "");
-    for f in std::env::args().skip(1) {
-        let d = read(&f);
-        let mut best = [f64::MAX; 4];
-        let (mut cs, mut vs) = (0, 0);
-        let mut floor = 0.0;
-        for _ in 0..5 {
-            let t0 = cpu();
-            let mut vi = 0;
-            let mut sum = 0u64;
-            for &t in &d.tags {
-                for &s in &d.slots[t as usize - 1] {
-                    sum = sum.rotate_left(5) ^ d.values[vi] ^ u64::from(s);
-                    vi += 1;
-                }
-            }
-            std::hint::black_box(sum);
-            floor = (cpu() - t0) as f64 / d.tags.len() as f64;
-            let t0 = cpu();
-            let mut c = ControlEncoder::new();
-            for &t in &d.tags {
-                c.push(t);
-            }
-            let c = c.finish();
-            let t1 = cpu();
-            let mut v = ValueEncoder::new();
-            let mut vi = 0;
-            for &t in &d.tags {
-                for &s in &d.slots[t as usize - 1] {
-                    v.push(s, d.values[vi]);
-                    vi += 1;
-                }
-            }
-            let v = v.finish();
-            let t2 = cpu();
-            let mut e = ControlDecoder::new(&c).unwrap();
-            let mut i = 0;
-            while let Some(t) = e.next().unwrap() {
-                assert_eq!(t, d.tags[i]);
-                i += 1;
-            }
-            assert_eq!(i, d.tags.len());
-            let t3 = cpu();
-            let mut e = ValueDecoder::new(&v).unwrap();
-            let mut vi = 0;
-            for &t in &d.tags {
-                for &s in &d.slots[t as usize - 1] {
-                    assert_eq!(e.next(s).unwrap(), d.values[vi]);
-                    vi += 1;
-                }
-            }
-            e.finish().unwrap();
-            let t4 = cpu();
-            for (b, t) in best.iter_mut().zip([t1 - t0, t2 - t1, t3 - t2, t4 - t3]) {
-                *b = b.min(t as f64 / d.tags.len() as f64);
-            }
-            cs = c.len();
-            vs = v.len();
-        }
-        let name = f.rsplit('/').next().unwrap();
-        let row = [cs as f64 / d.ins as f64, vs as f64 / d.ins as f64, best[0], best[1], best[2], best[3]];
-        println!(
-            "{name:10} {:.4}   {:.4}   {:.4}    {:.1} {:.1} {:.1} {:.1} floor {floor:.1}",
-            row[0],
-            row[1],
-            row[0] + row[1],
-            row[2],
-            row[3],
-            row[4],
-            row[5]
-        );
-        for (g, r) in g.iter_mut().zip(row) {
-            *g += r.ln();
-        }
-        n += 1.0;
+impl Recording {
+    fn read(path: &str) -> Result<Self, Box<dyn Error>> {
+        let bytes = std::fs::read(path)?;
+        let mut rest = &*bytes;
+        let [instructions, tags, records, values] = [(); 4].map(|()| take(&mut rest).map(u64::from_le_bytes));
+        let narrow = |rest: &mut _| take(rest).map(u32::from_le_bytes);
+        let slots_of = |_| {
+            let len = narrow(&mut rest)?;
+            (0..len).map(|_| narrow(&mut rest)).collect()
+        };
+        let slots = (0..tags?).map(slots_of).collect::<Result<_, _>>()?;
+        let tags = (0..records?).map(|_| narrow(&mut rest)).collect::<Result<_, _>>()?;
+        let values =
+            (0..values?).map(|_| take(&mut rest).map(u64::from_le_bytes)).collect::<Result<_, _>>()?;
+        Ok(Self { instructions: instructions?, slots, tags, values })
     }
-    let g = g.map(|g| (g / n).exp());
+
+    fn slots(&self, tag: u32) -> &[u32] {
+        &self.slots[tag as usize - 1]
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], &'static str> {
+    let (front, rest) = bytes.split_first_chunk().ok_or("the file is cut short")?;
+    *bytes = rest;
+    Ok(*front)
+}
+
+/// What was measured: lengths in bytes, times in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Costs {
+    control: usize,
+    memory: usize,
+    times: [u64; 4],
+}
+
+fn measure(recording: &Recording, segment: usize) -> Result<Costs, StreamError> {
+    let mut costs = Costs::default();
+    let mut values = &*recording.values;
+    for tags in recording.tags.chunks(segment) {
+        let mut clock = Clock::new();
+
+        let mut encoder = ControlEncoder::new();
+        tags.iter().for_each(|&tag| encoder.push(tag));
+        let control = encoder.finish();
+        costs.times[0] += clock.lap();
+
+        let mut encoder = ValueEncoder::new();
+        let mut next = values.iter();
+        for &tag in tags {
+            for (&slot, &value) in recording.slots(tag).iter().zip(&mut next) {
+                encoder.push(slot, value);
+            }
+        }
+        let memory = encoder.finish();
+        costs.times[1] += clock.lap();
+
+        let mut decoder = ControlDecoder::new(&control)?;
+        let mut left = tags.iter();
+        while let Some(tag) = decoder.next()? {
+            assert_eq!(Some(&tag), left.next());
+        }
+        assert_eq!(left.as_slice(), []);
+        costs.times[2] += clock.lap();
+
+        let mut decoder = ValueDecoder::new(&memory)?;
+        let mut next = values.iter();
+        for &tag in tags {
+            for &slot in recording.slots(tag) {
+                assert_eq!(Some(&decoder.next(slot)?), next.next());
+            }
+        }
+        decoder.finish()?;
+        costs.times[3] += clock.lap();
+
+        values = next.as_slice();
+        costs.control += control.len();
+        costs.memory += memory.len();
+    }
+    Ok(costs)
+}
+
+/// Tells the time that this thread was given.
+struct Clock(u64);
+
+impl Clock {
+    fn new() -> Self {
+        // The kernel brings its figure up to date when a thread gives way.
+        std::thread::yield_now();
+        let figures = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a kernel that counts");
+        Self(figures.split(' ').next().and_then(|time| time.parse().ok()).expect("nanoseconds"))
+    }
+
+    fn lap(&mut self) -> u64 {
+        let now = Self::new();
+        let passed = now.0 - self.0;
+        *self = now;
+        passed
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1).peekable();
+    let mut segment = usize::MAX;
+    if arguments.next_if_eq("--segment").is_some() {
+        segment = arguments.next().ok_or("--segment needs a number")?.parse()?;
+    }
     println!(
-        "{:10} {:.4}   {:.4}   {:.4}    {:.1} {:.1} {:.1} {:.1}",
-        "geomean",
-        g[0],
-        g[1],
-        g[0] + g[1],
-        g[2],
-        g[3],
-        g[4],
-        g[5]
+        "{:12} {:>30} {:>20} {:>20} {:>12} {:>12}",
+        "", "bytes/instruction", "bytes/record", "", "ns to write", "ns to read"
+    );
+    println!(
+        "{:12} {:>9} {:>10} {:>10} {:>9} {:>10} {:>9} {:>9} {:>6} {:>5} {:>6} {:>5}",
+        "",
+        "control",
+        "memory",
+        "both",
+        "control",
+        "memory",
+        "instr.",
+        "values",
+        "contr.",
+        "mem.",
+        "contr.",
+        "mem."
+    );
+    let mut logarithms = [0.0; 11];
+    let files: Vec<String> = arguments.collect();
+    for file in &files {
+        let recording = Recording::read(file)?;
+        let mut costs = measure(&recording, segment)?;
+        for _ in 1..5 {
+            let again = measure(&recording, segment)?;
+            costs.times.iter_mut().zip(again.times).for_each(|(best, time)| *best = time.min(*best));
+        }
+        let instructions = recording.instructions as f64;
+        let records = recording.tags.len() as f64;
+        let [control, memory] = [costs.control as f64, costs.memory as f64];
+        let [a, b, c, d] = costs.times.map(|time| time as f64 / records);
+        let row = [
+            control / instructions,
+            memory / instructions,
+            (control + memory) / instructions,
+            control / records,
+            memory / records,
+            instructions / records,
+            recording.values.len() as f64 / records,
+            a,
+            b,
+            c,
+            d,
+        ];
+        print(file.rsplit('/').next().unwrap_or(file), row);
+        logarithms.iter_mut().zip(row).for_each(|(sum, figure)| *sum += figure.ln());
+    }
+    print("geo. mean", logarithms.map(|sum| (sum / files.len() as f64).exp()));
+    Ok(())
+}
+
+fn print(name: &str, [a, b, c, d, e, f, g, h, i, j, k]: [f64; 11]) {
+    println!(
+        "{name:12} {a:9.4} {b:10.4} {c:10.4} {d:9.3} {e:10.3} {f:9.1} {g:9.2} {h:6.1} {i:5.1} {j:6.1} {k:5.1}"
     );
 }

@@ -1,25 +1,81 @@
-//! The control stream: which way a thread took out of each piece of code, one *tag* after the other.
+//! The control stream: by which exit a thread left each piece of code, one *tag* after the other.
+//!
+//! # The stream
+//!
+//! It begins with how many tags there are, as a number of 7 bits in a byte, lowest first, the highest bit set
+//! in all but the last byte. Then come six columns (see `columns`):
+//!
+//! | column | holds |
+//! |---|---|
+//! | 0 | runs: how many tags, one after the other, were as expected |
+//! | 1 | codes: what a tag was that was not expected |
+//! | 2 to 5 | the bytes of differences, the lowest first |
+//!
+//! Runs and codes alternate. First comes a run, then a code for the tag behind it, then another run, and so
+//! on; the last is a run. Each code stands for one tag:
+//!
+//! | code | the tag |
+//! |---|---|
+//! | 0 | what came here the last time, after the same four tags |
+//! | 1 to 4 | what came after the last tag when something else was expected: the latest such, the one before it, … |
+//! | 5 to 7 | the last tag and a difference of 2, 3 or 4 bytes, modulo 2³² |
+//!
+//! If several would do, it is the first of them.
+//!
+//! # What is expected
+//!
+//! Threads go the same ways again. A pointer, `again`, follows an earlier part of the same stream, and what
+//! was there is expected here too. It starts at 0, and goes on by one with each tag. After a tag that was not
+//! expected, it moves to behind the latest place where the last four tags were the same as now. Tables, all
+//! zero at first:
+//!
+//! | table | entries | index | holds |
+//! |---|---|---|---|
+//! | `past` | 2¹⁷ | number of the tag in the stream | the tag |
+//! | `places` | 2¹⁶ | hash of the last four tags | number of the tag that came after them, 32 bits |
+//! | `followers` | 2¹⁵ | the last tag | four tags that were not expected after it |
+//!
+//! Indices are modulo the number of entries; nothing tells entries apart that meet. A step, with a tag:
+//!
+//! 1. The tag is expected if it equals `past[again]`. If not, it goes to the front of the `followers` of the
+//!    last tag, which is 0 at first: it moves there if it is among them, otherwise the last of the four falls
+//!    out.
+//! 2. `places[hash]` becomes the tag's number, `past[number]` the tag, and `again` goes on by one.
+//! 3. `path` becomes `path · 2⁸ xor tag · 0x9e3779b1`, modulo 2³²; the hash is the upper 16 bits of `path ·
+//!    0x9e3779b1` modulo 2³². Both are 0 at first.
+//! 4. If the tag was not expected, `again` becomes `places[hash]`.
+//!
+//! # Why so
+//!
+//! Tables of what followed the last few tags, with counters that say how far to trust them, were tried first.
+//! They took 30 % more room than a pointer, and twice the time to read: a pointer finds what it needs next to
+//! what it had, and looks up something only where the unexpected happens.
+
 use crate::columns::{ColumnReaders, ColumnWriters, put_number, take_number};
 use crate::difference;
 use crate::error::StreamError;
 use crate::runs::{CODES, next_run, put_run};
+use crate::table::zeroed;
 
 /// The column of the lowest bytes of differences; three more follow.
 const BYTES: usize = 2;
 const COLUMNS: usize = 6;
 
-/// The first code of a difference, which has one byte.
+/// The first code of a difference, for [`difference::LEAST`] bytes.
 const DIFFERENCE: u8 = 5;
 
 const PAST: usize = 1 << 17;
 const PLACES: usize = 1 << 16;
-const TAGS: usize = 1 << 15;
+const FOLLOWERS: usize = 1 << 15;
+
+const MIX: u32 = 0x9e37_79b1;
 
 /// What foretells tags, the same in writer and reader.
 struct Foresight {
     past: Box<[u32; PAST]>,
     places: Box<[u32; PLACES]>,
-    followers: Box<[[u32; 4]; TAGS]>,
+    followers: Box<[[u32; 4]; FOLLOWERS]>,
+    /// The number of the next tag.
     now: u32,
     again: u32,
     last: u32,
@@ -38,11 +94,12 @@ impl Foresight {
 
     #[inline(always)]
     fn place(&self) -> usize {
-        (self.path.wrapping_mul(0x9e37_79b1) >> 16) as usize % PLACES
+        (self.path.wrapping_mul(MIX) >> 16) as usize % PLACES
     }
 
-    fn candidates(&self) -> [u32; DIFFERENCE as usize] {
-        let [a, b, c, d] = self.followers[self.last as usize % TAGS];
+    /// What else it may be, by code.
+    fn others(&self) -> [u32; DIFFERENCE as usize] {
+        let [a, b, c, d] = self.followers[self.last as usize % FOLLOWERS];
         [self.past[self.places[self.place()] as usize % PAST], a, b, c, d]
     }
 
@@ -53,33 +110,21 @@ impl Foresight {
         self.now = self.now.wrapping_add(1);
         self.again = self.again.wrapping_add(1);
         self.last = tag;
-        self.path = (self.path << SHIFT) ^ tag.wrapping_mul(0x9e37_79b1);
+        self.path = (self.path << 8) ^ tag.wrapping_mul(MIX);
     }
 
-    fn surprise(&mut self, tag: u32) {
-        let followers = &mut self.followers[self.last as usize % TAGS];
-        if followers[0] != tag {
-            let [a, b, c, d] = *followers;
-            *followers = if b == tag {
-                [b, a, c, d]
-            } else if c == tag {
-                [c, a, b, d]
-            } else {
-                [tag, a, b, c]
-            };
-        }
+    /// Learns a tag that was not expected.
+    fn learn_new(&mut self, tag: u32) {
+        let followers = &mut self.followers[self.last as usize % FOLLOWERS];
+        let from = followers[..3].iter().position(|&follower| follower == tag).unwrap_or(3);
+        followers[..=from].rotate_right(1);
+        followers[0] = tag;
         self.learn(tag);
         self.again = self.places[self.place()];
     }
 }
 
-const SHIFT: u32 = 6;
-
-fn zeroed<T: Copy + Default, const N: usize>() -> Box<[T; N]> {
-    vec![T::default(); N].try_into().ok().expect("as many as that")
-}
-
-/// Writes.
+/// Writes a control stream.
 pub struct ControlEncoder {
     foresight: Foresight,
     columns: ColumnWriters<COLUMNS>,
@@ -94,13 +139,13 @@ impl Default for ControlEncoder {
 }
 
 impl ControlEncoder {
-    /// n
+    /// Nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self { foresight: Foresight::new(), columns: ColumnWriters::new(), run: 0, len: 0 }
     }
 
-    /// p
+    /// Appends a tag.
     #[inline]
     pub fn push(&mut self, tag: u32) {
         self.len += 1;
@@ -108,24 +153,24 @@ impl ControlEncoder {
             self.run += 1;
             self.foresight.learn(tag);
         } else {
-            self.event(tag);
-            self.foresight.surprise(tag);
+            self.push_new(tag);
         }
     }
 
-    fn event(&mut self, tag: u32) {
+    fn push_new(&mut self, tag: u32) {
         put_run(&mut self.columns, self.run);
         self.run = 0;
-        if let Some(code) = self.foresight.candidates().iter().position(|&candidate| candidate == tag) {
+        if let Some(code) = self.foresight.others().iter().position(|&other| other == tag) {
             self.columns.push(CODES, code as u8);
         } else {
-            let folded = difference::fold(tag.wrapping_sub(self.foresight.last) as i32 as i64);
-            self.columns.push(CODES, DIFFERENCE - 1 + difference::len(folded));
+            let folded = difference::fold((tag.wrapping_sub(self.foresight.last) as i32).into());
+            self.columns.push(CODES, DIFFERENCE + difference::len(folded) - difference::LEAST);
             difference::put(&mut self.columns, BYTES, folded);
         }
+        self.foresight.learn_new(tag);
     }
 
-    /// f
+    /// The stream.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         put_run(&mut self.columns, self.run);
@@ -136,7 +181,7 @@ impl ControlEncoder {
     }
 }
 
-/// Reads.
+/// Reads a control stream.
 pub struct ControlDecoder<'a> {
     foresight: Foresight,
     columns: ColumnReaders<'a, COLUMNS>,
@@ -145,7 +190,7 @@ pub struct ControlDecoder<'a> {
 }
 
 impl<'a> ControlDecoder<'a> {
-    /// n
+    /// From the bytes that [`ControlEncoder::finish`] gave.
     pub fn new(mut stream: &'a [u8]) -> Result<Self, StreamError> {
         let left = take_number(&mut stream)?;
         let mut columns = ColumnReaders::new(stream)?;
@@ -153,47 +198,53 @@ impl<'a> ControlDecoder<'a> {
         Ok(Self { foresight: Foresight::new(), columns, run, left })
     }
 
-    /// n
+    /// How many tags are left. A damaged stream may have fewer than it says.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next tag; none at the end.
     #[inline]
-    #[allow(clippy::should_implement_trait)]
+    #[expect(clippy::should_implement_trait, reason = "an iterator goes on after an error")]
     pub fn next(&mut self) -> Result<Option<u32>, StreamError> {
         if self.left == 0 {
             return self.end();
         }
-        self.left -= 1;
         let tag = if self.run > 0 {
             self.run -= 1;
             let tag = self.foresight.expected();
             self.foresight.learn(tag);
             tag
         } else {
-            let tag = self.event()?;
-            self.foresight.surprise(tag);
-            tag
+            self.next_new()?
         };
+        self.left -= 1;
         Ok(Some(tag))
     }
 
+    fn next_new(&mut self) -> Result<u32, StreamError> {
+        let code = self.columns.next(CODES)?;
+        let tag = match code {
+            0..DIFFERENCE => self.foresight.others()[usize::from(code)],
+            DIFFERENCE..8 => {
+                let len = code - DIFFERENCE + difference::LEAST;
+                let folded = difference::next(&mut self.columns, BYTES, len)?;
+                self.foresight.last.wrapping_add(difference::unfold(folded) as u32)
+            }
+            _ => return Err(StreamError::UnknownCode(code)),
+        };
+        self.run = next_run(&mut self.columns)?;
+        self.foresight.learn_new(tag);
+        Ok(tag)
+    }
+
     #[cold]
-    fn end(&mut self) -> Result<Option<u32>, StreamError> {
+    fn end(&self) -> Result<Option<u32>, StreamError> {
         if self.run > 0 {
             return Err(StreamError::TooLong);
         }
         self.columns.finish()?;
         Ok(None)
-    }
-
-    fn event(&mut self) -> Result<u32, StreamError> {
-        let code = self.columns.next(CODES)?;
-        let tag = match self.foresight.candidates().get(usize::from(code)) {
-            Some(&tag) => tag,
-            None if code - DIFFERENCE < 4 => {
-                let folded = difference::next(&mut self.columns, BYTES, code - DIFFERENCE + 1)?;
-                self.foresight.last.wrapping_add(difference::unfold(folded) as u32)
-            }
-            None => return Err(StreamError::UnknownCode(code)),
-        };
-        self.run = next_run(&mut self.columns)?;
-        Ok(tag)
     }
 }

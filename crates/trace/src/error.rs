@@ -9,6 +9,9 @@ pub enum StreamError {
     /// There is something behind what it should hold.
     #[error("it goes on behind its end")]
     TooLong,
+    /// A number has more bytes than any writer needs.
+    #[error("a number has no end")]
+    EndlessNumber,
     /// A part of it cannot be unpacked, or not into as little as a writer puts there.
     #[error("a part cannot be unpacked")]
     Compression,

@@ -1,10 +1,45 @@
-//! Traces.
+//! Traces: the whole control flow and every memory reference of a thread, packed.
+//!
+//! A traced thread leaves *records*. Each has a *tag*, the number of the exit by which a piece of code was
+//! left, and the values of those address registers that cannot be computed from what is known already. Every
+//! value belongs to a *slot*, the n-th such register of a piece of code; the tag says which slots a record
+//! has. So a segment of a trace is two streams, either of which can be read without the other's bytes:
+//!
+//! | module | stream | is a sequence of |
+//! |---|---|---|
+//! | [`control`] | control flow | tags |
+//! | [`values`] | memory | values, for slots that the reader knows |
+//!
+//! Writer and reader of a stream foretell what comes next from what came before, by the same rules. Only how
+//! often that was right is stored, and what came when it was not. Both start knowing nothing: a stream needs
+//! no other.
+//!
+//! On eight programs, of which 25 million instructions each were looked at (bzip2, gzip, cc1, lua, perl,
+//! python, sqlite, C++ with virtual calls), control flow takes 0.0022 and memory 0.018 bytes for an
+//! instruction, in geometric mean. Constants here were tuned on these; `examples/streams.rs` measures.
+//!
+//! What records mean:
+//!
+//! | module | |
+//! |---|---|
+//! | [`units`] | the code that was executed, and records as threads write them |
+//! | [`replay`] | every access to memory, from code and records |
+//!
+//! How bytes are laid out:
+//!
+//! | module | |
+//! |---|---|
+//! | `columns` | a stream as columns of bytes, each packed by itself |
+//! | `runs` | how often what was foretold came true |
+//! | `difference` | numbers that nothing foretold |
+
 mod columns;
 pub mod control;
 mod difference;
 pub mod error;
 pub mod replay;
 mod runs;
+mod table;
 pub mod units;
 pub mod values;
 

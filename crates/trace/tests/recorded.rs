@@ -1,0 +1,190 @@
+//! What traced programs write down, against what a single-stepper sees: every instruction, and every access to memory.
+
+use relive_code::addr::LinkAddr;
+use relive_code::isa::{AccessKind, EffectsReader, How, Insn, Segment};
+use relive_launch::arena::Arena;
+use relive_launch::collect::Written;
+use relive_launch::{Ended, Options, Trace};
+use relive_testkit::compile::compile;
+use relive_testkit::states::{SEGMENT_BASES, State, Stop, Watcher};
+use relive_trace::replay::{Reference, Replay};
+use relive_trace::units::{Event, Units};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What was executed, in order.
+#[derive(Default)]
+struct Executed {
+    pcs: Vec<u64>,
+    references: Vec<Reference>,
+}
+
+/// Reads what the only thread of a program writes down.
+struct Reader {
+    units: Units,
+    read: usize,
+    replay: Option<Replay>,
+    /// Where it goes on, if that is known.
+    next: Option<u64>,
+    executed: Executed,
+}
+
+impl Reader {
+    fn read(&mut self, arena: &Arena, written: &Written<'_>) {
+        let processes = arena.processes();
+        let process = processes.iter().find(|p| p.number == written.process).expect("it writes");
+        let records = arena.records(process);
+        records[self.read..].iter().for_each(|(kind, body)| self.units.add(*kind, body));
+        self.read = records.len();
+        let bytes = match written.is_cut {
+            true => &written.bytes[..written.bytes.iter().rposition(|&b| b != 0).map_or(0, |last| last / 4 * 4 + 4)],
+            false => written.bytes,
+        };
+        let mut found = Vec::new();
+        self.units.parse(bytes, &mut found).expect("records");
+        for (at, event) in found.into_iter().rev() {
+            self.event(&event, &bytes[at..]);
+        }
+    }
+
+    fn event(&mut self, event: &Event, values: &[u8]) {
+        let (tag, steps, to) = match *event {
+            Event::Exit(tag) => {
+                let (unit, exit) = self.units.find(tag).expect("a unit");
+                (tag, unit.exits[exit].steps, unit.exits[exit].to)
+            }
+            Event::Stop { unit, steps } => (unit, steps, 0),
+            Event::State(state) => {
+                self.replay = Some(Replay::new(&state));
+                self.next = Some(state.pc);
+                return;
+            }
+            Event::NotCalled => return,
+        };
+        let (unit, _) = self.units.find(tag).expect("a unit");
+        assert!(self.next.is_none_or(|next| next == unit.pieces[0].0), "{:x?} at {:x?}", self.next, unit.pieces);
+        self.next = Some(to).filter(|&to| to != 0);
+        let Executed { pcs, references } = &mut self.executed;
+        pcs.extend(unit.steps[..steps as usize].iter().map(|step| step.pc));
+        let values = values.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+        let replay = self.replay.as_mut().expect("a state first");
+        assert!(replay.execute(unit, steps, values, |reference| references.push(reference)));
+    }
+}
+
+fn traced(program: &Path, args: &[&str]) -> Executed {
+    // As the single-stepper starts it.
+    let mut command: Vec<OsString> = ["setarch", "-R"].into_iter().map(Into::into).collect();
+    command.push(program.into());
+    command.extend(args.iter().map(OsString::from));
+    let trace = Some(Trace { memory: true });
+    let (count, time, follow, verify) = (false, false, true, false);
+    let options = Options { command, count, time, follow, verify, cache_len: 1 << 30, trace };
+    let units = Units { memory: true, ..Units::default() };
+    let mut readers: Vec<(u32, Reader)> = Vec::new();
+    let mut sink = |arena: &Arena, written: &Written<'_>| {
+        let known = readers.iter().position(|(process, _)| *process == written.process);
+        let index = known.unwrap_or_else(|| {
+            let units = Units { memory: true, ..Units::default() };
+            let executed = Executed::default();
+            readers.push((written.process, Reader { units, read: 0, replay: None, next: None, executed }));
+            readers.len() - 1
+        });
+        readers[index].1.read(arena, written);
+    };
+    let done = relive_launch::trace(&options, &mut |_, _| {}, &mut sink).expect("it runs");
+    assert_eq!(done.ended, Ended::Exit(0));
+    drop(units);
+    readers.sort_by_key(|(process, _)| *process);
+    readers.pop().expect("the program itself").1.executed
+}
+
+fn stepped(program: &Path, args: &[&str]) -> Executed {
+    const REPEATED: [u8; 2] = [0xf2, 0xf3];
+    let mut watched = Watcher::default().start(program, args);
+    let mut effects = EffectsReader::new();
+    let mut executed = Executed::default();
+    let mut state = watched.state();
+    let mut last = 0;
+    loop {
+        for next in watched.steps(1000) {
+            let (pc, registers) = (state.rip(), state.general());
+            let insn = Insn::decode(&state.code, LinkAddr(pc)).expect("an instruction");
+            // Of an instruction that repeats itself, there is a step for each turn.
+            if pc != last || !REPEATED.contains(&state.code[0]) {
+                executed.pcs.push(pc);
+            }
+            last = pc;
+            for access in effects.accesses(&insn) {
+                if matches!(access.how, How::Repeated { .. }) && registers[1] == 0 {
+                    continue;
+                }
+                let base = match access.segment {
+                    Segment::None => 0,
+                    Segment::Fs => state.registers[SEGMENT_BASES[0]],
+                    Segment::Gs => state.registers[SEGMENT_BASES[1]],
+                };
+                let address = access.address(&registers, base);
+                let (size, kind): (u32, AccessKind) = (access.size, access.kind);
+                executed.references.push(Reference { pc, address, size, kind });
+            }
+            if matches!(next, State { stop: Stop::Ended(_), .. }) {
+                return executed;
+            }
+            state = next;
+        }
+    }
+}
+
+const PROGRAM: &str = r#"
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+    static long sum(long n) { return n ? n + sum(n - 1) : 0; }
+    int main(void) {
+        int v[300];
+        for (int i = 0; i < 300; i++) v[i] = i * 7919 % 311;
+        qsort(v, 300, sizeof *v, by_value);
+        char text[500];
+        memset(text, 'x', 499);
+        text[499] = 0;
+        char *copy = strdup(text);
+        int same = 1;
+        __asm__ volatile("repe cmpsb\n sete %b0" : "=q"(same) : "S"(text), "D"(copy), "c"(500L) : "cc", "memory");
+        __asm__ volatile("std\n rep movsb\n cld" ::"S"(text + 400), "D"(text + 410), "c"(100L) : "memory");
+        double x = 0;
+        for (int i = 1; i < 200; i++) x += 1.0 / i;
+        printf("%d %zu %d %.9f %ld %s\n", v[17], strlen(copy), same, x, sum(50), strstr(copy, "xy") ? "y" : "n");
+        free(copy);
+        return 0;
+    }
+"#;
+
+/// One test, as whoever runs programs waits for all children of the process it is in.
+#[test]
+fn as_a_single_stepper_sees_it() {
+    let program = compile("gcc", &["-O2", "-static"], ("program.c", PROGRAM));
+    for program in [&*program, Path::new("/bin/true")] {
+        let (traced, stepped) = (traced(program, &[]), stepped(program, &[]));
+        // The last instruction is a call that does not come back: nothing is left to step.
+        let end = stepped.pcs.len() - 1;
+        let _ = end;
+        compare(&traced.pcs, &stepped.pcs);
+        compare(&traced.references, &stepped.references);
+    }
+}
+
+/// All the same, but for a few instructions: the engine refuses restartable sequences, and libc looks at that.
+fn compare<T: PartialEq + std::fmt::Debug>(one: &[T], other: &[T]) {
+    const FEW: usize = 8;
+    let before = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+    let (one, other) = (&one[before..], &other[before..]);
+    let after = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+    let (one, other) = (&one[..one.len() - after], &other[..other.len() - after]);
+    assert!(one.len() <= FEW && other.len() <= FEW, "{before} the same, then {:x?} against {:x?}", first(one), first(other));
+}
+
+fn first<T>(all: &[T]) -> &[T] {
+    &all[..all.len().min(10)]
+}
