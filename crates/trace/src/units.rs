@@ -99,13 +99,19 @@ pub struct Units {
     /// By tag, from the first on: which unit.
     by_tag: Vec<u32>,
     /// Whether accesses to memory are written down.
-    pub memory: bool,
+    memory: bool,
     effects: EffectsReader,
 }
 
 const NONE: u32 = u32::MAX;
 
 impl Units {
+    /// None yet, of a process of which accesses to memory are written down or not.
+    #[must_use]
+    pub fn new(memory: bool) -> Self {
+        Self { memory, ..Self::default() }
+    }
+
     /// Takes in a record of the log of a process.
     pub fn add(&mut self, kind: u32, body: &[u8]) {
         match kind {
