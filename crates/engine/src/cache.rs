@@ -7,7 +7,7 @@
 use crate::flow::{Source, is_call};
 use crate::guard::Guard;
 use crate::log::Log;
-use crate::making::{Made, threshold};
+use crate::making::{Made, Wanted, threshold};
 use crate::maps::Maps;
 use crate::places::Places;
 use crate::region::{Region, Regions};
@@ -301,7 +301,7 @@ impl Cache {
     ) -> Option<u32> {
         match self.places.unit(pc) {
             Some(unit) => Some(unit),
-            None => self.translate(pc, entrance, Vec::new(), RegSet::EMPTY, maps, log),
+            None => self.translate(Wanted::new(pc, entrance), maps, log),
         }
     }
 
@@ -320,7 +320,7 @@ impl Cache {
     fn replace(&mut self, old: u32, legs: Vec<Leg>, maps: &mut Maps, log: &mut Log) {
         let Entry { pc, call_entrance, .. } = self.units[old as usize];
         let entrance = if call_entrance == 0 { Entrance::Jump } else { Entrance::Call };
-        if let Some(new) = self.translate(pc, entrance, legs, RegSet::EMPTY, maps, log) {
+        if let Some(new) = self.translate(Wanted { legs, ..Wanted::new(pc, entrance) }, maps, log) {
             self.units[new as usize].older = Some(old);
             log.statistics().traces += 1;
         }
@@ -334,7 +334,8 @@ impl Cache {
 
     /// Takes in a unit that is in its place; returns may arrive right before it.
     pub(crate) fn add(&mut self, made: Made, landing: Option<Landing>, maps: &mut Maps, log: &mut Log) {
-        let Made { pc, entrance, legs, first_exit, counter, record, known, mut unit } = made;
+        let Made { wanted: Wanted { pc, entrance, legs, known }, first_exit, counter, record, mut unit } =
+            made;
         let own = Landing { at: unit.entrance, body: unit.body };
         let landing = landing.or((entrance == Entrance::Return).then_some(own));
         let number = self.units.len() as u32;

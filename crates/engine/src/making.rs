@@ -9,15 +9,31 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use relive_code::isa::RegSet;
 
+/// A unit that is wanted.
+pub(crate) struct Wanted {
+    /// Where it begins.
+    pub pc: u64,
+    /// How it is entered besides by jumps.
+    pub entrance: Entrance,
+    /// The way to go; none for straight on.
+    pub legs: Vec<Leg>,
+    /// What is known of registers: see [`crate::versions`].
+    pub known: RegSet,
+}
+
+impl Wanted {
+    /// A usual one.
+    pub(crate) fn new(pc: u64, entrance: Entrance) -> Self {
+        Self { pc, entrance, legs: Vec::new(), known: RegSet::EMPTY }
+    }
+}
+
 /// A unit in its place, what it was translated with, and its number in the log.
 pub(crate) struct Made {
-    pub pc: u64,
-    pub entrance: Entrance,
-    pub legs: Vec<Leg>,
+    pub wanted: Wanted,
     pub first_exit: u32,
     pub counter: Option<u32>,
     pub record: u32,
-    pub known: RegSet,
     pub unit: Box<Unit>,
 }
 
@@ -39,20 +55,12 @@ fn lasts(pc: u64, maps: &Maps) -> bool {
 impl Cache {
     /// Translates the code at a place, and right behind it what follows the call it ends with, and so on: most calls
     /// come back.
-    pub(crate) fn translate(
-        &mut self,
-        pc: u64,
-        entrance: Entrance,
-        legs: Vec<Leg>,
-        known: RegSet,
-        maps: &mut Maps,
-        log: &mut Log,
-    ) -> Option<u32> {
+    pub(crate) fn translate(&mut self, wanted: Wanted, maps: &mut Maps, log: &mut Log) -> Option<u32> {
         let number = self.units.len() as u32;
         let mut all = Vec::with_capacity(MOST);
-        all.push(self.make(pc, entrance, legs, known, &[], maps, log)?);
+        all.push(self.make(wanted, &[], maps, log)?);
         while let Some((_, back)) = all[all.len() - 1].unit.next() {
-            let next = self.make(back, Entrance::Jump, Vec::new(), RegSet::EMPTY, &all, maps, log);
+            let next = self.make(Wanted::new(back, Entrance::Jump), &all, maps, log);
             all.push(next.expect("it was looked whether there is code"));
         }
         // Others may come to each of them as soon as it is known: all are in their places by now.
@@ -66,16 +74,8 @@ impl Cache {
     }
 
     /// Puts a unit in its place: behind others, if the last is open.
-    fn make(
-        &mut self,
-        pc: u64,
-        entrance: Entrance,
-        legs: Vec<Leg>,
-        known: RegSet,
-        before: &[Made],
-        maps: &mut Maps,
-        log: &mut Log,
-    ) -> Option<Made> {
+    fn make(&mut self, wanted: Wanted, before: &[Made], maps: &mut Maps, log: &mut Log) -> Option<Made> {
+        let Wanted { pc, entrance, ref legs, known } = wanted;
         let mapping = maps.find_now(pc, log, &self.guard)?;
         let open = before.last().and_then(|made| made.unit.next());
         let (region, is_new) = match open {
@@ -91,8 +91,8 @@ impl Cache {
         let mut request = Request {
             source: maps,
             pc,
-            legs: &legs,
-            threshold: threshold(entrance, &legs),
+            legs,
+            threshold: threshold(entrance, legs),
             hot: region.hot,
             cold: region.cold,
             first_exit,
@@ -128,7 +128,7 @@ impl Cache {
         let may_open = before.len() + 1 < MOST;
         let is_new = |pc: u64| {
             self.places.unit(pc).is_none()
-                && before.iter().all(|made| made.pc != pc)
+                && before.iter().all(|made| made.wanted.pc != pc)
                 // Whether one that has been there before can be come to without counting that is not sure.
                 && self.written.as_ref().is_none_or(|written| !written.has(pc))
         };
@@ -144,6 +144,6 @@ impl Cache {
         statistics.units += 1;
         statistics.code += u64::from(unit.hot.size() + unit.cold.size());
         verify::check(&request, &unit, &mut self.effects, statistics);
-        Some(Made { pc, entrance, legs, first_exit, counter, record, known, unit })
+        Some(Made { wanted, first_exit, counter, record, unit })
     }
 }

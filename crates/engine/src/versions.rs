@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::log::Log;
+use crate::making::Wanted;
 use crate::maps::Maps;
 use crate::translate::Entrance;
 use alloc::vec::Vec;
@@ -52,7 +53,7 @@ impl Cache {
         match best {
             Some(unit) if is_full || takes(unit) == known & self.units[unit as usize].useful => Some(unit),
             None if is_full => self.find_or_translate(pc, entrance, maps, log),
-            _ => self.translate(pc, entrance, Vec::new(), known, maps, log),
+            _ => self.translate(Wanted { known, ..Wanted::new(pc, entrance) }, maps, log),
         }
     }
 }

@@ -11,6 +11,7 @@ mod call;
 pub mod emit;
 pub mod free;
 mod indirect;
+mod mark;
 mod rare;
 mod recorder;
 mod trace;
@@ -23,6 +24,7 @@ use alloc::vec::Vec;
 pub use call::{CALL_LEN, Call, DROP, close_landing, is_call, landing, skip_call};
 use emit::Buffer;
 use free::{Ahead, FAR, Free};
+pub use mark::{IN_RCX, Mark, Progress, RETURNING, STEP, Spilled, is_place};
 pub use recorder::{POINTER, Pen, Recorder, Tags};
 use relive_abi::engine as abi;
 use relive_abi::kernel::EFAULT;
@@ -168,81 +170,6 @@ impl Exit {
 
 /// The kind of an exit by which the engine learns that a unit is often entered. It is in no log.
 pub const HOT: u32 = u32::MAX;
-
-/// Which of the program's registers are in the thread's memory, at some place of the code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Spilled {
-    /// `rax` is in [`offset::RAX`].
-    pub rax: bool,
-    /// `rcx` is in [`offset::RCX`].
-    pub rcx: bool,
-    /// This one is in [`offset::SCRATCH`].
-    pub scratch: Option<Gpr>,
-    /// To this one, the program's base of `gs` has been added.
-    pub shifted: Option<Gpr>,
-}
-
-/// Instead of an address in a [`Mark`]: the program is about to go where `rcx` says.
-pub const IN_RCX: u64 = 0;
-
-/// The same: the engine is about to change something, and a few instructions later has put it back.
-pub const STEP: u64 = 1;
-
-/// The same: the program is about to return to where the thread's `target` says.
-pub const RETURNING: u64 = 2;
-
-/// Whether a [`Mark`] is of a place in the program.
-pub fn is_place(pc: u64) -> bool {
-    pc > RETURNING
-}
-
-/// From this place on, the state of the program is that before the instruction at `pc`, but for what is spilled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark {
-    /// The address in the cache.
-    pub at: u64,
-    /// The address in the program.
-    pub pc: u64,
-    /// What to put back.
-    pub spilled: Spilled,
-    /// The piece it is in.
-    pub piece: u32,
-    /// What the unit's counters say of this.
-    pub progress: Progress,
-    /// What has been written down.
-    pub pen: Pen,
-}
-
-impl Mark {
-    /// Whether all of the program's state is what it is before an instruction of the program, which begins at this
-    /// address. On the way to another unit it would be too, but that it was taken is not known yet.
-    pub fn is_whole(&self, at: u64) -> bool {
-        self.at == at
-            && self.spilled == Spilled::default()
-            && is_place(self.pc)
-            && self.progress != Progress::Done
-    }
-}
-
-/// How far a unit has come, for its counters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Progress {
-    /// It has not been counted yet.
-    Entered,
-    /// It has.
-    Counted,
-    /// All of it has been executed, the last being a call of the kernel.
-    Called,
-    /// All of it has been executed, or what has not is known not to be.
-    Done,
-}
-
-impl Progress {
-    /// Whether all there is to execute has been.
-    pub fn is_over(self) -> bool {
-        matches!(self, Self::Called | Self::Done)
-    }
-}
 
 /// Translated code.
 pub struct Unit {

@@ -50,6 +50,7 @@ impl Made<'_> {
             tells_targets: self.counter.is_some(),
             calls: &|_, _| None,
             marks: false,
+            tags: None,
         };
         let mut effects = EffectsReader::new();
         let unit = translate(&request, &mut effects);
