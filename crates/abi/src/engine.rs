@@ -58,7 +58,7 @@ pub const ALONE: u32 = 4;
 /// Look at all translations.
 pub const VERIFY: u32 = 8;
 
-/// Write down which way control goes: see [`Ring`].
+/// Write down which way control goes: see [`crate::trace::Ring`].
 pub const TRACE: u32 = 16;
 
 /// Write down accesses to memory too.
@@ -87,7 +87,7 @@ pub const LOG: u32 = 1;
 pub const COUNTERS: u32 = 2;
 /// A chunk, all zero, of a process that is over: for the next that needs one of its length.
 pub const FREED: u32 = 3;
-/// A chunk that begins with a [`Ring`], for one thread.
+/// A chunk that begins with a [`crate::trace::Ring`], for one thread.
 pub const RING: u32 = 4;
 
 /// A request, and its answer.
