@@ -53,10 +53,10 @@ fn answer(mailbox: &Mailbox, arena: &Arena, image: &Image) {
     // Whatever happened: nobody waits in this mailbox any more.
     reply(FREE);
     if let Err(error) = followed {
-        // One that has ended meanwhile needs nobody. Looked at before it goes on, as it may end very soon.
+        // One that has ended meanwhile needs nobody, unless it was refused before.
         let is_over = status(tid, "State").is_none_or(|state| state.starts_with(['Z', 'X']));
         let_go(tid);
-        if !is_over {
+        if !is_over || matches!(error, Error::Refused { .. }) {
             eprintln!("relive: process {tid} is not followed: {error}");
         }
     }
