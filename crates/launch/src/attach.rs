@@ -201,9 +201,11 @@ fn check(pid: pid_t) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a process is under an engine.
+/// Whether a process is under an engine. It may be another than it says it is, if it numbers itself in a namespace of its own; this
+/// one has an arena too.
 pub(crate) fn is_measured(pid: pid_t) -> bool {
-    maps(pid).iter().any(|m| m.name == ARENA)
+    let maps = maps(pid);
+    maps.iter().any(|m| m.name == ARENA) && maps.iter().any(|m| ENGINE_ZONE.contains(&m.start))
 }
 
 /// Takes the engine out of a process, which goes on without it. `engine` is where the engine lies.
