@@ -45,8 +45,8 @@ pub struct Ring {
     pub tids: [AtomicU32; BUFFERS],
     /// Changes when a buffer has been emptied.
     pub room: AtomicU32,
-    /// Changes when one has been filled.
-    pub news: AtomicU32,
+    /// Fill.
+    pub unused_too: u32,
 }
 
 /// Where a buffer begins in a ring.

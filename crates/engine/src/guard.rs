@@ -10,10 +10,9 @@ use hashbrown::{HashMap, HashSet};
 use relive_abi::PAGE;
 use relive_abi::kernel;
 
-const MPROTECT: usize = 10;
-const READ: usize = 1;
-const WRITE: usize = 2;
-const EXECUTE: usize = 4;
+const READ: u32 = 1;
+const WRITE: u32 = 2;
+const EXECUTE: u32 = 4;
 
 /// A page that is protected, or was.
 #[derive(Clone, Copy)]
@@ -25,7 +24,7 @@ struct Page {
 
 impl Page {
     /// What can be done with it, when it is closed or not.
-    fn rights(&self, at: u64, is_closed: bool) -> usize {
+    fn rights(&self, at: u64, is_closed: bool) -> u32 {
         READ | if is_closed { 0 } else { WRITE } | if self.code == at { EXECUTE } else { 0 }
     }
 }
@@ -41,9 +40,9 @@ pub struct Guard {
     is_used: bool,
 }
 
-fn protect(page: u64, rights: usize) -> bool {
+fn protect(page: u64, rights: u32) -> bool {
     // SAFETY: only what can be done with the page changes, and the engine sees to it that the program does not notice.
-    unsafe { kernel::call6(MPROTECT, [page as usize, PAGE as usize, rights, 0, 0, 0]) }.is_ok()
+    unsafe { kernel::mprotect(page, PAGE, rights) }.is_ok()
 }
 
 impl Guard {

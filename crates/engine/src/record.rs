@@ -92,10 +92,8 @@ impl Thread {
             // Before a call of the kernel, with the record finished.
             self.write(&(), NOT_CALLED);
         } else {
-            // What has been written of the record becomes a part of this.
-            self.buffer += u64::from(mark.pen.values) * 8;
             let stop = Stop { pc: mark.pc, unit, piece: mark.piece as u16, values: mark.pen.values };
-            self.write(&stop, STOP);
+            self.write_behind(u64::from(mark.pen.values) * 8, &stop, STOP);
         }
     }
 
@@ -123,23 +121,27 @@ impl Thread {
 
     /// Writes down that something has happened.
     pub fn write<T: Copy>(&mut self, what: &T, tag: Tag) {
-        if self.buffer + LONGEST > self.start() + BUFFER_LEN {
-            self.hand_over();
+        self.write_behind(0, what, tag);
+    }
+
+    /// The same behind so many bytes of a record that was begun and becomes a part of this one.
+    fn write_behind<T: Copy>(&mut self, begun: u64, what: &T, tag: Tag) {
+        if self.buffer + begun + LONGEST > self.start() + BUFFER_LEN {
+            self.buffer = self.next_buffer(self.buffer, begun);
         }
-        let len = size_of::<T>() as u64;
+        let (at, len) = (self.buffer + begun, size_of::<T>() as u64);
         // SAFETY: there is room in the buffer, which is this thread's.
         unsafe {
-            (self.buffer as *mut T).write_unaligned(*what);
-            ((self.buffer + len) as *mut Tag).write_unaligned(tag);
+            (at as *mut T).write_unaligned(*what);
+            ((at + len) as *mut Tag).write_unaligned(tag);
         }
-        self.buffer += len + size_of::<Tag>() as u64;
+        self.buffer = at + len + size_of::<Tag>() as u64;
     }
 
     /// The thread may end with what it is about to do.
     pub fn hand_over(&mut self) {
         if self.is_traced() {
-            let at = self.buffer;
-            self.buffer = self.next_buffer(at, 0);
+            self.buffer = self.next_buffer(self.buffer, 0);
         }
     }
 
@@ -156,7 +158,6 @@ impl Thread {
         let ring = self.ring();
         let filled = ring.filled.load(Ordering::Relaxed);
         let start = self.ring + buffer(filled);
-        let next = if self.is_collected { self.ring + buffer(filled + 1) } else { start };
         while self.is_collected && filled + 1 - ring.emptied.load(Ordering::Acquire) >= BUFFERS as u64 {
             const LONG: u64 = 100_000_000;
             let room = ring.room.load(Ordering::Acquire);
@@ -165,6 +166,7 @@ impl Thread {
                 || kernel::futex_wait_for(ring.room.as_ptr(), room, LONG)
                 || kernel::process_exists(self.tool);
         }
+        let next = if self.is_collected { self.ring + buffer(filled + 1) } else { start };
         // SAFETY: both are in the ring, and this thread's. An empty buffer is all zero.
         unsafe {
             core::ptr::copy(end as *const u8, next as *mut u8, more as usize);

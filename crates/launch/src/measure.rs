@@ -34,7 +34,7 @@ pub fn measure(
     follow::keep_news();
     let image = Image::new();
     let arena = attach(pid, &image, options).map_err(|error| explain(pid, error))?;
-    let tell = |arena: &Arena, stop: &Receiver<()>| over::tell(arena, stop, each);
+    let tell = |arena: &Arena, stop: &Receiver<()>| over::tell(arena, stop, each, None);
     serve_until(&arena, &image, tell, || wait(&[&told, &ended], time));
     Ok(Done { ended: Ended::Exit(0), is_complete: arena.is_complete() })
 }

@@ -15,37 +15,34 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Who is told of each process, once.
 pub type Each<'a> = dyn FnMut(&Arena, &Process<'_>) + Send + 'a;
 
-/// Tells of all processes: of each when it is over, and of the rest when `stop` says so.
-pub(crate) fn tell(arena: &Arena, stop: &Receiver<()>, each: &mut Each<'_>) {
-    let mut over = Over::default();
-    while stop.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-        over.look(arena, each);
-    }
-    for process in arena.processes().iter().filter(|process| !over.told.contains(&process.at)) {
-        each(arena, process);
-    }
-}
-
-/// The same, and of all that is written down until then.
-pub(crate) fn tell_traced(arena: &Arena, stop: &Receiver<()>, each: &mut Each<'_>, sink: &mut Sink<'_>) {
+/// Tells of all processes: of each when it is over, and of the rest when `stop` says so; and, to whoever wants to know, of all
+/// that their threads write down until then.
+pub(crate) fn tell(arena: &Arena, stop: &Receiver<()>, each: &mut Each<'_>, mut sink: Option<&mut Sink<'_>>) {
+    /// How often to look for what is written down: long before all buffers of a thread are full.
     const SOON: Duration = Duration::from_micros(300);
     let mut over = Over::default();
     let mut looked = Instant::now();
-    let mut pause = SOON;
+    let mut pause = if sink.is_some() { SOON } else { PAUSE };
     while stop.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-        pause = if collect::drain(arena, sink) { Duration::ZERO } else { SOON };
-        if looked.elapsed() > PAUSE {
-            over.look(arena, &mut |arena, process| {
-                collect::salvage(arena, process, sink);
-                each(arena, process);
-            });
+        if let Some(sink) = sink.as_deref_mut() {
+            pause = if collect::drain(arena, sink) { Duration::ZERO } else { SOON };
+        }
+        if looked.elapsed() >= PAUSE {
+            over.look(arena, &mut |arena, process| last_of(arena, process, each, sink.as_deref_mut()));
             looked = Instant::now();
         }
     }
     for process in arena.processes().iter().filter(|process| !over.told.contains(&process.at)) {
-        collect::salvage(arena, process, sink);
-        each(arena, process);
+        last_of(arena, process, each, sink.as_deref_mut());
     }
+}
+
+/// Tells of a process that is over, or is not waited for any more.
+fn last_of(arena: &Arena, process: &Process<'_>, each: &mut Each<'_>, sink: Option<&mut Sink<'_>>) {
+    if let Some(sink) = sink {
+        collect::salvage(arena, process, sink);
+    }
+    each(arena, process);
 }
 
 #[derive(Default)]

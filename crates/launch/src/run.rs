@@ -64,7 +64,7 @@ pub struct Done {
 /// # Errors
 /// If it cannot be executed, or the engine cannot be put into it.
 pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
-    run_with(options, |arena, stop| over::tell(arena, stop, each))
+    run_with(options, |arena, stop| over::tell(arena, stop, each, None))
 }
 
 /// The same, and tells of everything that its threads write down.
@@ -72,7 +72,7 @@ pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
 /// # Errors
 /// As above.
 pub fn trace(options: &Options, each: &mut Each<'_>, sink: &mut Sink<'_>) -> Result<Done, Error> {
-    run_with(options, |arena, stop| over::tell_traced(arena, stop, each, sink))
+    run_with(options, |arena, stop| over::tell(arena, stop, each, Some(sink)))
 }
 
 fn run_with(options: &Options, tell: impl FnOnce(&Arena, &Receiver<()>) + Send) -> Result<Done, Error> {

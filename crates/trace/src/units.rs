@@ -1,7 +1,8 @@
 //! The code that traced threads execute, and what they have written down of it: see [`relive_abi::trace`].
 
 use relive_abi::engine::{CODE, TRACED};
-use relive_abi::trace::{FIRST_TAG, NOT_CALLED, STATE, STOP, Tag};
+pub use relive_abi::trace::State;
+use relive_abi::trace::{FIRST_TAG, NOT_CALLED, STATE, STOP, Stop, Tag};
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Accesses, Decode, EffectsReader, Gpr, Insn, Knowledge, Needed, RegSet, Replayed};
 
@@ -44,21 +45,6 @@ pub struct Step {
     pub replayed: Replayed,
     /// What is written down of it.
     pub needed: Needed,
-}
-
-/// What a thread goes on with, when it has not come there by an exit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
-    /// The general registers, by their hardware numbers.
-    pub registers: [u64; 16],
-    /// The flags.
-    pub flags: u64,
-    /// Where it goes on.
-    pub pc: u64,
-    /// The base of `fs`.
-    pub fs: u64,
-    /// The program's base of `gs`.
-    pub gs: u64,
 }
 
 /// Something a thread has written down.
@@ -185,12 +171,10 @@ impl Units {
     }
 
     fn record(&self, bytes: &[u8], end: usize, tag: Tag) -> Option<Found> {
-        const STATE_LEN: usize = 20 * 8;
-        const STOP_LEN: usize = 16;
         let before = end.checked_sub(4)?;
         match tag {
             STATE => {
-                let start = before.checked_sub(STATE_LEN)?;
+                let start = before.checked_sub(size_of::<State>())?;
                 let mut words = Words(&bytes[start..]);
                 let mut next = || words.u64().expect("there is enough");
                 let registers = std::array::from_fn(|_| next());
@@ -198,7 +182,7 @@ impl Units {
                 Some((start, Event::State(State { registers, flags, pc, fs, gs })))
             }
             STOP => {
-                let at = before.checked_sub(STOP_LEN)?;
+                let at = before.checked_sub(size_of::<Stop>())?;
                 let mut words = Words(&bytes[at..]);
                 let (pc, tag, rest) = (words.u64()?, words.u32()?, words.u32()?);
                 let (piece, values) = (rest as u16, rest >> 16);

@@ -12,7 +12,7 @@ use relive_code::isa::{EffectsReader, Gpr, Knowledge, Needed, RegSet};
 /// The register that points to where the next record goes, between units.
 pub const POINTER: Gpr = Gpr::R11;
 
-/// Those that can take its place: code that the engine adds uses neither.
+/// Those that can take its place. Not `rax` and `rcx`, which code that the engine adds uses where it leaves a unit.
 const OTHERS: [Gpr; 12] = [
     Gpr::R15,
     Gpr::R14,
