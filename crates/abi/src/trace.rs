@@ -1,8 +1,8 @@
 //! What a traced thread writes down, and how it gets to whoever collects it.
 //!
-//! Each thread has a [`Ring`] of buffers in the arena. Code in the cache appends a *record* for every unit it executes, at
-//! the exit that it takes: the exit's tag. As the tag is the last word of a record and says how long it is, a buffer is read from its
-//! end. What else happens to a thread is written down in records of their own, whose tags are small.
+//! Each thread has a [`Ring`] of buffers in the arena. Code in the cache appends a *record* for every unit it executes: a tag, which is
+//! written last, when it is known by which exit the unit is left, and values. What else happens to a thread is written down in records
+//! of their own, with [`SPECIAL`] tags. Where nothing has been written, or a record has only been begun, there is a zero.
 //!
 //! Nobody asks whether a buffer is full: behind each lies a page that cannot be written to.
 
@@ -18,15 +18,29 @@ pub const GUARD_LEN: u64 = 1 << 16;
 /// A word of a record.
 pub type Tag = u32;
 
-/// The first tag of an exit. Smaller ones say that something else has happened.
-pub const FIRST_TAG: Tag = 16;
+/// The first tag of an exit.
+pub const FIRST_TAG: Tag = 1;
 
-/// A [`State`] comes before this tag: whatever came before, the thread goes on with it.
-pub const STATE: Tag = 1;
-/// A [`Stop`] comes before this tag: a unit was left in the middle.
-pub const STOP: Tag = 2;
+/// In tags that say that something else has happened. Which is in the lowest byte.
+pub const SPECIAL: Tag = 1 << 31;
+/// A [`State`] follows: whatever came before, the thread goes on with it.
+pub const STATE: Tag = SPECIAL | 1;
+/// A unit was left in the middle: so many values follow as [`stopped_values`] says, and a [`Stop`].
+pub const STOP: Tag = SPECIAL | 2;
 /// The call of the kernel at the end of the record before was not made.
-pub const NOT_CALLED: Tag = 3;
+pub const NOT_CALLED: Tag = SPECIAL | 3;
+
+/// The tag of a record of a unit that was left in the middle, behind so many values.
+#[must_use]
+pub const fn stopped(values: u16) -> Tag {
+    STOP | (values as Tag) << 8
+}
+
+/// How many values such a record has, if it is one.
+#[must_use]
+pub const fn stopped_values(tag: Tag) -> Option<u16> {
+    if tag & !(0xffff << 8) == STOP { Some((tag >> 8) as u16) } else { None }
+}
 
 /// The head of a ring. The first buffer lies a page behind it.
 #[repr(C)]
@@ -83,9 +97,7 @@ pub struct Stop {
     /// The first tag of the unit.
     pub unit: Tag,
     /// The piece it was in.
-    pub piece: u16,
-    /// How many values of the record come before this.
-    pub values: u16,
+    pub piece: u32,
 }
 
 /// A unit whose exits have tags.

@@ -11,13 +11,13 @@ use core::sync::atomic::Ordering;
 use relive_abi::engine as abi;
 use relive_abi::kernel::{self, Errno};
 use relive_abi::trace::{
-    BUFFER_LEN, BUFFERS, GUARD_LEN, NOT_CALLED, RING_LEN, Ring, STATE, STOP, State, Stop, Tag, buffer,
+    BUFFER_LEN, BUFFERS, GUARD_LEN, NOT_CALLED, RING_LEN, Ring, STATE, State, Stop, Tag, buffer, stopped,
 };
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Gpr, Insn, Operand};
 
 /// What the engine itself writes at once, at most.
-const LONGEST: u64 = (size_of::<State>() + size_of::<Tag>()) as u64;
+const LONGEST: u64 = size_of::<State>() as u64;
 
 /// Gives a thread a ring of its own, if it is traced.
 pub fn begin(process: &Process, thread: &mut Thread) -> Result<(), Errno> {
@@ -92,8 +92,8 @@ impl Thread {
             // Before a call of the kernel, with the record finished.
             self.write(&(), NOT_CALLED);
         } else {
-            let stop = Stop { pc: mark.pc, unit, piece: mark.piece as u16, values: mark.pen.values };
-            self.write_behind(u64::from(mark.pen.values) * 8, &stop, STOP);
+            let stop = Stop { pc: mark.pc, unit, piece: mark.piece };
+            self.write_behind(mark.pen.values, &stop, stopped(mark.pen.values));
         }
     }
 
@@ -124,18 +124,21 @@ impl Thread {
         self.write_behind(0, what, tag);
     }
 
-    /// The same behind so many bytes of a record that was begun and becomes a part of this one.
-    fn write_behind<T: Copy>(&mut self, begun: u64, what: &T, tag: Tag) {
+    /// The same behind so many values of a record that was begun and becomes a part of this one.
+    fn write_behind<T: Copy>(&mut self, values: u16, what: &T, tag: Tag) {
+        let begun = size_of::<Tag>() as u64 + u64::from(values) * 8;
         if self.buffer + begun + LONGEST > self.start() + BUFFER_LEN {
             self.buffer = self.next_buffer(self.buffer, begun);
         }
-        let (at, len) = (self.buffer + begun, size_of::<T>() as u64);
+        let (start, at) = (self.buffer, self.buffer + begun);
         // SAFETY: there is room in the buffer, which is this thread's.
         unsafe {
             (at as *mut T).write_unaligned(*what);
-            ((at + len) as *mut Tag).write_unaligned(tag);
+            // Whoever takes away what is left of a thread reads up to where there is no tag.
+            core::sync::atomic::compiler_fence(Ordering::Release);
+            (start as *mut Tag).write_volatile(tag);
         }
-        self.buffer = at + len + size_of::<Tag>() as u64;
+        self.buffer = at + size_of::<T>() as u64;
     }
 
     /// The thread may end with what it is about to do.

@@ -237,17 +237,17 @@ impl Writer<'_, '_> {
     }
 }
 
-/// How much of a record comes before its tag.
+/// How long a record is: its tag, which is written last, and its values.
 fn len(pen: Pen) -> u32 {
-    u32::from(pen.values) * 8
+    size_of::<Tag>() as u32 + u32::from(pen.values) * 8
 }
 
 fn write_tag(code: &mut Buffer, tag: Tag, pen: Pen) {
-    code.store_at(pen.register, len(pen), tag);
+    code.store_at(pen.register, 0, tag);
 }
 
 fn finish(code: &mut Buffer, pen: Pen) {
-    let end = len(pen) + size_of::<Tag>() as u32;
+    let end = len(pen);
     if pen.register == POINTER {
         code.advance(POINTER, POINTER, end);
     } else {
