@@ -71,7 +71,10 @@ impl Knowledge {
         // How far a comparison of strings has come.
         let compares = accesses.iter().any(|access| access.how == How::Repeated { compares: true });
         let counted = if compares { RegSet::gpr(Gpr::RCX) } else { RegSet::EMPTY };
-        let after = (lost & RegSet::gpr(Gpr::RSP)) | counted;
+        // Where the stack is can so be told without computing anything else.
+        let moved = replayed.sets.iter().any(|set| set.to == Gpr::RSP && set.moved_by().is_none());
+        let stack = if moved { RegSet::gpr(Gpr::RSP) } else { lost & RegSet::gpr(Gpr::RSP) };
+        let after = stack | counted;
         let flags = lost.contains(RegSet::flag(Flag::Df));
         self.0 = (known - lost) | computed | after | Self::ALWAYS;
         Needed { before, flags, after }

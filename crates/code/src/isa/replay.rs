@@ -264,6 +264,25 @@ impl Set {
         self.operation.needs() | rest
     }
 
+    /// By how much the register moves on, if it is by a number that the instruction says.
+    #[must_use]
+    pub fn moved_by(&self) -> Option<i64> {
+        let itself = Term::Register(self.to, Part::Whole);
+        match self.operation {
+            _ if self.part != Part::Whole => None,
+            Operation::Sum(Place { base: Some(base), index: None, displacement, narrow: false }) => {
+                (base == self.to).then_some(displacement)
+            }
+            Operation::Binary(Binary::Add, left, Term::Constant(by)) if left == itself => {
+                Some(by.cast_signed())
+            }
+            Operation::Binary(Binary::Subtract, left, Term::Constant(by)) if left == itself => {
+                Some(by.cast_signed().wrapping_neg())
+            }
+            _ => None,
+        }
+    }
+
     /// What the whole register holds afterwards, from what there was before.
     #[must_use]
     pub fn evaluate(&self, registers: &[u64; 16], backwards: bool) -> u64 {
