@@ -22,8 +22,11 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`units`] | the code that was executed, and records as threads write them |
-//! | [`replay`] | every access to memory, from code and records |
+//! | [`units`] | the code that was executed |
+//! | `operations` | what that does to registers and memory |
+//! | `machine` | executes it |
+//! | [`replay`] | tells of everything a thread did |
+//! | [`visit`] | who is told, and of what |
 //!
 //! How bytes are laid out:
 //!
@@ -37,11 +40,14 @@ mod columns;
 pub mod control;
 mod difference;
 pub mod error;
+mod machine;
+mod operations;
 pub mod replay;
 mod runs;
 mod table;
 pub mod units;
 pub mod values;
+pub mod visit;
 
 pub use control::{ControlDecoder, ControlEncoder};
 pub use error::StreamError;

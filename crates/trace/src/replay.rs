@@ -1,101 +1,198 @@
-//! Recovers every access to memory: executes what the instructions of units do to registers, with what was written down.
+//! Tells of everything that a thread did, from what it has written down.
 
-use crate::units::{State, Step, Unit};
-use relive_code::isa::{Access, AccessKind, Gpr, How, Segment};
+use crate::machine::{Found, Machine, Values};
+use crate::units::{State, Units, Words};
+use crate::visit::{Event, Ran, Visitor};
+use relive_abi::trace::{NOT_CALLED, SPECIAL, STATE, Stop, Tag, stopped_values};
 
-/// An access to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reference {
-    /// The instruction.
-    pub pc: u64,
-    /// Where in memory.
-    pub address: u64,
-    /// How many bytes.
-    pub size: u32,
-    /// Whether it reads or writes.
-    pub kind: AccessKind,
+/// What a thread has written down, whatever form it has.
+pub(crate) trait Source: Values<Error = Wrong> {
+    /// The next tag; none at the end.
+    fn tag(&mut self) -> Result<Option<Tag>, Wrong>;
+
+    /// The state that belongs to the tag.
+    fn state(&mut self) -> Result<State, Wrong>;
+
+    /// Where a unit was left in the middle, behind so many values, which come next.
+    fn stop(&mut self, values: u16) -> Result<Stop, Wrong>;
+
+    /// All of what belongs to a tag has been read.
+    fn is_over(&mut self) {}
 }
 
-/// A thread, as far as is known.
-#[derive(Clone, Debug)]
+/// What was written down makes no sense.
+#[derive(Debug, thiserror::Error)]
+pub enum Wrong {
+    /// A part of it cannot be unpacked.
+    #[error(transparent)]
+    Stream(#[from] crate::StreamError),
+    /// A record is longer than what there is.
+    #[error("it ends in the middle of a record")]
+    CutShort,
+    /// There is no such unit.
+    #[error("no code belongs to the tag {0:#x}")]
+    UnknownTag(Tag),
+    /// It does not begin with what a thread begins with.
+    #[error("it begins without a state")]
+    NoState,
+}
+
+/// A thread that is replayed.
+#[derive(Default)]
 pub struct Replay {
-    registers: [u64; 16],
-    /// Whether string instructions go downwards.
-    backwards: bool,
-    fs: u64,
-    gs: u64,
+    pub(crate) machine: Option<Machine>,
+    found: Found,
 }
-
-const DIRECTION: u64 = 1 << 10;
 
 impl Replay {
-    /// A thread that goes on with a state.
+    /// A thread that begins.
     #[must_use]
-    pub fn new(state: &State) -> Self {
-        let State { registers, flags, fs, gs, .. } = *state;
-        Self { registers, backwards: flags & DIRECTION != 0, fs, gs }
+    pub fn begin() -> Self {
+        Self::default()
     }
 
-    /// Executes the first instructions of a unit, with the values that were written down, and tells of each access.
-    /// Whether there were enough values.
-    pub fn execute(
+    /// A thread that goes on with a state.
+    pub(crate) fn with(state: &State) -> Self {
+        Self { machine: Some(Machine::new(state)), ..Self::default() }
+    }
+
+    /// Replays records as the thread has written them, up to the first that was only begun.
+    ///
+    /// # Errors
+    /// If they make no sense.
+    pub fn records(&mut self, units: &Units, bytes: &[u8], visitor: &mut impl Visitor) -> Result<(), Wrong> {
+        self.run(units, &mut Raw::new(bytes), visitor)
+    }
+
+    /// Replays what there is.
+    pub(crate) fn run(
         &mut self,
-        unit: &Unit,
-        steps: u32,
-        mut values: impl Iterator<Item = u64>,
-        mut tell: impl FnMut(Reference),
-    ) -> bool {
-        unit.steps.iter().take(steps as usize).all(|step| self.step(step, &mut values, &mut tell).is_some())
-    }
-
-    fn step(
-        &mut self,
-        step: &Step,
-        values: &mut impl Iterator<Item = u64>,
-        tell: &mut impl FnMut(Reference),
-    ) -> Option<()> {
-        for register in step.needed.before.gprs() {
-            self.registers[register.number()] = values.next()?;
-        }
-        let mut next = self.registers;
-        for set in &step.replayed.sets {
-            next[set.to.number()] = set.evaluate(&self.registers, self.backwards);
-        }
-        let mut backwards = step.replayed.backwards.unwrap_or(self.backwards);
-        if step.needed.flags {
-            backwards = values.next()? & DIRECTION != 0;
-        }
-        for register in step.needed.after.gprs() {
-            next[register.number()] = values.next()?;
-        }
-        self.accesses(step, next[Gpr::RCX.number()], tell);
-        (self.registers, self.backwards) = (next, backwards);
-        Some(())
-    }
-
-    /// Tells of an instruction's accesses; `left` is what is in `rcx` afterwards.
-    fn accesses(&self, step: &Step, left: u64, tell: &mut impl FnMut(Reference)) {
-        let base = |access: &Access| match access.segment {
-            Segment::None => 0,
-            Segment::Fs => self.fs,
-            Segment::Gs => self.gs,
-        };
-        let repeated = step.accesses.iter().find_map(|access| match access.how {
-            How::Repeated { compares } => Some((compares, access.place.narrow)),
-            _ => None,
-        });
-        let times = repeated.map_or(1, |(compares, narrow)| {
-            let width = if narrow { u64::from(u32::MAX) } else { u64::MAX };
-            let all = self.registers[Gpr::RCX.number()] & width;
-            if compares { all.wrapping_sub(left & width) } else { all }
-        });
-        for n in 0..times {
-            for access in &step.accesses {
-                let by = n.wrapping_mul(u64::from(access.size)).cast_signed();
-                let by = if self.backwards { by.wrapping_neg() } else { by };
-                let address = access.address_beyond(&self.registers, base(access), by);
-                tell(Reference { pc: step.pc, address, size: access.size, kind: access.kind });
+        units: &Units,
+        source: &mut impl Source,
+        visitor: &mut impl Visitor,
+    ) -> Result<(), Wrong> {
+        while let Some(tag) = source.tag()? {
+            if tag & SPECIAL == 0 {
+                let (unit, exit) = units.find(tag).ok_or(Wrong::UnknownTag(tag))?;
+                let way = &unit.operations.ways[exit];
+                self.found.clear();
+                if way.operations > 0 {
+                    let machine = self.machine.as_mut().ok_or(Wrong::NoState)?;
+                    machine.run(&unit.operations, way.operations, source, &mut self.found)?;
+                }
+                let Found { references, stamps } = &self.found;
+                let steps = unit.exits[exit].steps as usize;
+                visitor.ran(&Ran { unit, steps, exit: Some(exit), references, stamps });
+            } else {
+                self.special(tag, units, source, visitor)?;
             }
+            source.is_over();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn special(
+        &mut self,
+        tag: Tag,
+        units: &Units,
+        source: &mut impl Source,
+        visitor: &mut impl Visitor,
+    ) -> Result<(), Wrong> {
+        match tag {
+            STATE => {
+                let state = source.state()?;
+                self.machine = Some(Machine::new(&state));
+                visitor.event(&Event::State(state));
+            }
+            NOT_CALLED => visitor.event(&Event::NotCalled),
+            tag => {
+                let values = stopped_values(tag).ok_or(Wrong::UnknownTag(tag))?;
+                let stop = source.stop(values)?;
+                let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
+                let steps = unit.steps_before(&stop);
+                self.found.clear();
+                let mut values = Counted { source, left: values };
+                let machine = self.machine.as_mut().ok_or(Wrong::NoState)?;
+                machine.run_steps(unit, steps, &mut values, &mut self.found)?;
+                let Found { references, stamps } = &self.found;
+                visitor.ran(&Ran { unit, steps, exit: None, references, stamps });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As many values as there are.
+struct Counted<'a, S> {
+    source: &'a mut S,
+    left: u16,
+}
+
+impl<S: Source> Values for Counted<'_, S> {
+    type Error = Wrong;
+
+    fn value(&mut self, slot: u32) -> Result<u64, Wrong> {
+        self.left = self.left.checked_sub(1).ok_or(Wrong::CutShort)?;
+        self.source.value(slot)
+    }
+}
+
+/// Records as threads write them: see [`relive_abi::trace`].
+pub(crate) struct Raw<'a> {
+    bytes: &'a [u8],
+    /// How much follows what belongs to a tag, if that is not read in order.
+    behind: usize,
+}
+
+impl<'a> Raw<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, behind: 0 }
+    }
+}
+
+impl Values for Raw<'_> {
+    type Error = Wrong;
+
+    #[inline]
+    fn value(&mut self, _slot: u32) -> Result<u64, Wrong> {
+        let (word, rest) = self.bytes.split_first_chunk().ok_or(Wrong::CutShort)?;
+        self.bytes = rest;
+        Ok(u64::from_le_bytes(*word))
+    }
+}
+
+impl Source for Raw<'_> {
+    #[inline]
+    fn tag(&mut self) -> Result<Option<Tag>, Wrong> {
+        let Some((word, rest)) = self.bytes.split_first_chunk() else { return Ok(None) };
+        let tag = u32::from_le_bytes(*word);
+        if tag == 0 {
+            // What is begun here was not finished.
+            return Ok(None);
+        }
+        self.bytes = rest;
+        Ok(Some(tag))
+    }
+
+    fn state(&mut self) -> Result<State, Wrong> {
+        let mut words = Words(self.bytes);
+        let state = words.state().ok_or(Wrong::CutShort)?;
+        self.bytes = words.0;
+        Ok(state)
+    }
+
+    fn stop(&mut self, values: u16) -> Result<Stop, Wrong> {
+        let behind = self.bytes.get(usize::from(values) * 8..).ok_or(Wrong::CutShort)?;
+        let mut words = Words(behind);
+        let stop = words.stop().ok_or(Wrong::CutShort)?;
+        self.behind = words.0.len() + 1;
+        Ok(stop)
+    }
+
+    fn is_over(&mut self) {
+        if let Some(behind) = std::mem::take(&mut self.behind).checked_sub(1) {
+            self.bytes = &self.bytes[self.bytes.len().saturating_sub(behind)..];
         }
     }
 }

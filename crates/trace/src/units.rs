@@ -25,7 +25,7 @@ pub struct Unit {
     pub steps: Vec<Step>,
     /// The bytes of all pieces.
     pub code: Vec<u8>,
-    /// How many mappings the process had had by then: see [`crate::mappings`].
+    /// How many mappings the process had had by then: as its log tells of them.
     pub mappings: u32,
     pub(crate) operations: Operations,
 }
@@ -121,7 +121,7 @@ impl Units {
             let len = end.saturating_sub(start).min((code.len() - at) as u64) as usize;
             let mut offset = at;
             for insn in Decode::new(&code[at..at + len], LinkAddr(start)) {
-                let (pc, len) = (insn.addr().0, insn.len());
+                let (pc, len) = (insn.addr().0, insn.len() as usize);
                 unit.steps.push(Step { pc, offset: offset as u16, len: len as u8, piece: piece as u16 });
                 offset += len;
                 insns.push(insn);

@@ -9,8 +9,9 @@ use relive_launch::collect::Written;
 use relive_launch::{Ended, Options, Trace};
 use relive_testkit::compile::compile;
 use relive_testkit::states::{SEGMENT_BASES, State, Stop, Watcher};
-use relive_trace::replay::{Reference, Replay};
-use relive_trace::units::{Event, Units};
+use relive_trace::replay::Replay;
+use relive_trace::units::Units;
+use relive_trace::visit::{Event, Ran, Reference, Visitor};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -18,14 +19,27 @@ use std::path::Path;
 #[derive(Default)]
 struct Executed {
     pcs: Vec<u64>,
-    references: Vec<Reference>,
+    references: Vec<Referred>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Referred {
+    pc: u64,
+    address: u64,
+    size: u32,
+    kind: AccessKind,
 }
 
 /// Reads what the only thread of a program writes down.
 struct Reader {
     units: Units,
     read: usize,
-    replay: Option<Replay>,
+    replay: Replay,
+    seen: Seen,
+}
+
+#[derive(Default)]
+struct Seen {
     /// Where it goes on, if that is known.
     next: Option<u64>,
     executed: Executed,
@@ -38,47 +52,27 @@ impl Reader {
         let records = arena.records(process);
         records[self.read..].iter().for_each(|(kind, body)| self.units.add(*kind, body));
         self.read = records.len();
-        let bytes = match written.is_cut {
-            true => {
-                &written.bytes
-                    [..written.bytes.iter().rposition(|&b| b != 0).map_or(0, |last| last / 4 * 4 + 4)]
-            }
-            false => written.bytes,
-        };
-        let mut found = Vec::new();
-        self.units.parse(bytes, &mut found).expect("records");
-        for (at, event) in found.into_iter().rev() {
-            self.event(&event, &bytes[at..]);
-        }
+        self.replay.records(&self.units, written.bytes, &mut self.seen).expect("records");
+    }
+}
+
+impl Visitor for Seen {
+    fn ran(&mut self, ran: &Ran<'_>) {
+        let unit = ran.unit;
+        let start = unit.pieces[0].0;
+        assert!(self.next.is_none_or(|next| next == start), "{:x?} at {:x?}", self.next, unit.pieces);
+        self.next = ran.exit.map(|exit| unit.exits[exit].to).filter(|&to| to != 0);
+        self.executed.pcs.extend(unit.steps[..ran.steps].iter().map(|step| step.pc));
+        self.executed.references.extend(ran.references.iter().map(|reference| {
+            let &Reference { address, size, kind, step, .. } = reference;
+            Referred { pc: unit.steps[usize::from(step)].pc, address, size, kind }
+        }));
     }
 
-    fn event(&mut self, event: &Event, values: &[u8]) {
-        let (tag, steps, to) = match *event {
-            Event::Exit(tag) => {
-                let (unit, exit) = self.units.find(tag).expect("a unit");
-                (tag, unit.exits[exit].steps, unit.exits[exit].to)
-            }
-            Event::Stop { unit, steps } => (unit, steps, 0),
-            Event::State(state) => {
-                self.replay = Some(Replay::new(&state));
-                self.next = Some(state.pc);
-                return;
-            }
-            Event::NotCalled => return,
-        };
-        let (unit, _) = self.units.find(tag).expect("a unit");
-        assert!(
-            self.next.is_none_or(|next| next == unit.pieces[0].0),
-            "{:x?} at {:x?}",
-            self.next,
-            unit.pieces
-        );
-        self.next = Some(to).filter(|&to| to != 0);
-        let Executed { pcs, references } = &mut self.executed;
-        pcs.extend(unit.steps[..steps as usize].iter().map(|step| step.pc));
-        let values = values.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
-        let replay = self.replay.as_mut().expect("a state first");
-        assert!(replay.execute(unit, steps, values, |reference| references.push(reference)));
+    fn event(&mut self, event: &Event) {
+        if let Event::State(state) = event {
+            self.next = Some(state.pc);
+        }
     }
 }
 
@@ -95,8 +89,8 @@ fn traced(program: &Path, args: &[&str]) -> Executed {
         let known = readers.iter().position(|(process, _)| *process == written.process);
         let index = known.unwrap_or_else(|| {
             let units = Units::new(true);
-            let executed = Executed::default();
-            readers.push((written.process, Reader { units, read: 0, replay: None, next: None, executed }));
+            let (replay, seen) = (Replay::begin(), Seen::default());
+            readers.push((written.process, Reader { units, read: 0, replay, seen }));
             readers.len() - 1
         });
         readers[index].1.read(arena, written);
@@ -104,7 +98,7 @@ fn traced(program: &Path, args: &[&str]) -> Executed {
     let done = relive_launch::trace(&options, &mut |_, _| {}, &mut sink).expect("it runs");
     assert_eq!(done.ended, Ended::Exit(0));
     readers.sort_by_key(|(process, _)| *process);
-    readers.pop().expect("the program itself").1.executed
+    readers.pop().expect("the program itself").1.seen.executed
 }
 
 fn stepped(program: &Path, args: &[&str]) -> Executed {
@@ -134,7 +128,7 @@ fn stepped(program: &Path, args: &[&str]) -> Executed {
                 };
                 let address = access.address(&registers, base);
                 let (size, kind): (u32, AccessKind) = (access.size, access.kind);
-                executed.references.push(Reference { pc, address, size, kind });
+                executed.references.push(Referred { pc, address, size, kind });
             }
             if matches!(next, State { stop: Stop::Ended(_), .. }) {
                 return executed;

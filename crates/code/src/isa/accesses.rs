@@ -356,6 +356,13 @@ fn lanes(insn: &Insn, used: &UsedMemory) -> How {
 }
 
 impl Insn {
+    /// Whether nobody else can come in between when it reads memory and writes it.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        let raw = &self.raw;
+        raw.has_lock_prefix() || (raw.mnemonic() == Mnemonic::Xchg && raw.op0_kind() == OpKind::Memory)
+    }
+
     /// Whether it is a string instruction with a prefix that repeats it.
     pub(super) fn repeats(&self) -> bool {
         self.raw.is_string_instruction() && (self.raw.has_rep_prefix() || self.raw.has_repne_prefix())
