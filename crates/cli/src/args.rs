@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Instrument(crate::instrument::Args),
     /// Run a command, unchanged, and measure it and all it starts: libraries, children, generated code.
     Run(crate::run::Args),
+    /// Run a command, unchanged, and write down everything it does: each instruction and each access to memory.
+    Trace(crate::trace::Args),
     /// Find the function whose rewriting changes what a program does.
     Bisect(crate::bisect::Args),
     /// Show what a profile tells: hottest functions, loops, calls, coverage; or one function in detail.

@@ -17,6 +17,7 @@ mod progress;
 mod remedy;
 mod report;
 mod run;
+mod trace;
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         args::Command::Evaluate(args) => evaluate::run(&args),
         // Ends as the command ends.
         args::Command::Run(args) => return run::run(&args),
+        args::Command::Trace(args) => return trace::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

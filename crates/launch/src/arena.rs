@@ -205,15 +205,8 @@ impl Arena {
         all
     }
 
-    fn collect<'a>(&'a self, mut log: &'a [u8], is_own: bool, all: &mut Vec<(u32, &'a [u8])>) {
-        let head = size_of::<Record>();
-        while let Some((first, _)) = log.split_first_chunk::<8>() {
-            let kind = u32::from_le_bytes(first[..4].try_into().expect("four bytes"));
-            let len = u32::from_le_bytes(first[4..].try_into().expect("four bytes")) as usize;
-            if len < head || len > log.len() {
-                break;
-            }
-            let body = &log[head..len];
+    fn collect<'a>(&'a self, log: &'a [u8], is_own: bool, all: &mut Vec<(u32, &'a [u8])>) {
+        for (kind, body, _) in (Records { bytes: log, at: 0 }) {
             if kind == abi::PARENT && body.len() >= 16 {
                 let word = |i: usize| u64::from_le_bytes(body[i * 8..][..8].try_into().expect("eight bytes"));
                 self.collect(self.log(word(0), word(1)), false, all);
@@ -221,8 +214,62 @@ impl Arena {
                 // What signals did to the parent is no business of the child.
                 all.push((kind, body));
             }
-            log = &log[len..];
         }
+    }
+}
+
+impl Arena {
+    /// The log of a process.
+    pub(crate) fn log_of(&self, process: u32) -> Option<Log<'_>> {
+        let is_log = |chunk: &&abi::Chunk| chunk.kind.load(Ordering::Relaxed) == abi::LOG;
+        let chunk = self.chunks().filter(is_log).find(|chunk| chunk.process == process)?;
+        let bytes = self.log(chunk.offset, u64::MAX);
+        let parent = Records { bytes, at: 0 }.next().filter(|(kind, ..)| *kind == abi::PARENT);
+        let parent = parent.and_then(|(_, body, _)| {
+            let (at, len) = body.split_first_chunk()?;
+            Some((u64::from_le_bytes(*at), u64::from_le_bytes(*len.first_chunk()?)))
+        });
+        Some(Log { pid: chunk.pid, parent, bytes })
+    }
+
+    /// The process whose log is there.
+    pub(crate) fn process_at(&self, log: u64) -> Option<u32> {
+        self.chunks().find(|chunk| chunk.offset == log).map(|chunk| chunk.process)
+    }
+}
+
+/// The log of a process, as long as it is now.
+pub(crate) struct Log<'a> {
+    pub(crate) pid: u32,
+    /// Where the log of the process is that this one was forked off, and how long it was then.
+    pub(crate) parent: Option<(u64, u64)>,
+    bytes: &'a [u8],
+}
+
+impl<'a> Log<'a> {
+    /// Its own records from some place on: what kind, what they say and where they end.
+    pub(crate) fn records_from(&self, at: u64) -> Records<'a> {
+        Records { bytes: self.bytes, at: at as usize }
+    }
+}
+
+/// Records of a log one behind the other.
+pub(crate) struct Records<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = (u32, &'a [u8], u64);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.bytes.get(self.at..)?;
+        let (first, _) = rest.split_first_chunk::<8>()?;
+        let kind = u32::from_le_bytes(first[..4].try_into().expect("four bytes"));
+        let len = u32::from_le_bytes(first[4..].try_into().expect("four bytes")) as usize;
+        let body = rest.get(size_of::<Record>()..len)?;
+        self.at += len;
+        Some((kind, body, self.at as u64))
     }
 }
 

@@ -2,7 +2,7 @@
 //! for any number of them one after the other.
 
 use crate::arena::{Arena, Process};
-use crate::collect::{self, Sink};
+use crate::collect::{Collector, Sink};
 use relive_abi::engine::{ENDS, EXECUTED};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -17,30 +17,31 @@ pub type Each<'a> = dyn FnMut(&Arena, &Process<'_>) + Send + 'a;
 
 /// Tells of all processes: of each when it is over, and of the rest when `stop` says so; and, to whoever wants to know, of all
 /// that their threads write down until then.
-pub(crate) fn tell(arena: &Arena, stop: &Receiver<()>, each: &mut Each<'_>, mut sink: Option<&mut Sink<'_>>) {
+pub(crate) fn tell<'a>(arena: &Arena, stop: &Receiver<()>, each: &mut Each<'_>, sink: Option<&'a mut Sink<'a>>) {
     /// How often to look for what is written down: long before all buffers of a thread are full.
     const SOON: Duration = Duration::from_micros(300);
     let mut over = Over::default();
     let mut looked = Instant::now();
     let mut pause = if sink.is_some() { SOON } else { PAUSE };
+    let mut collector = sink.map(Collector::new);
     while stop.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-        if let Some(sink) = sink.as_deref_mut() {
-            pause = if collect::drain(arena, sink) { Duration::ZERO } else { SOON };
+        if let Some(collector) = &mut collector {
+            pause = if collector.drain(arena) { Duration::ZERO } else { SOON };
         }
         if looked.elapsed() >= PAUSE {
-            over.look(arena, &mut |arena, process| last_of(arena, process, each, sink.as_deref_mut()));
+            over.look(arena, &mut |arena, process| last_of(arena, process, each, collector.as_mut()));
             looked = Instant::now();
         }
     }
     for process in arena.processes().iter().filter(|process| !over.told.contains(&process.at)) {
-        last_of(arena, process, each, sink.as_deref_mut());
+        last_of(arena, process, each, collector.as_mut());
     }
 }
 
 /// Tells of a process that is over, or is not waited for any more.
-fn last_of(arena: &Arena, process: &Process<'_>, each: &mut Each<'_>, sink: Option<&mut Sink<'_>>) {
-    if let Some(sink) = sink {
-        collect::salvage(arena, process, sink);
+fn last_of(arena: &Arena, process: &Process<'_>, each: &mut Each<'_>, collector: Option<&mut Collector<'_>>) {
+    if let Some(collector) = collector {
+        collector.salvage(arena, process);
     }
     each(arena, process);
 }

@@ -71,7 +71,7 @@ pub fn run(options: &Options, each: &mut Each<'_>) -> Result<Done, Error> {
 ///
 /// # Errors
 /// As above.
-pub fn trace(options: &Options, each: &mut Each<'_>, sink: &mut Sink<'_>) -> Result<Done, Error> {
+pub fn trace<'a>(options: &Options, each: &mut Each<'_>, sink: &'a mut Sink<'a>) -> Result<Done, Error> {
     run_with(options, |arena, stop| over::tell(arena, stop, each, Some(sink)))
 }
 

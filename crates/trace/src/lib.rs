@@ -28,6 +28,14 @@
 //! | [`replay`] | tells of everything a thread did |
 //! | [`visit`] | who is told, and of what |
 //!
+//! How a trace is kept:
+//!
+//! | module | |
+//! |---|---|
+//! | [`recording`] | takes what threads write down and makes a file of it |
+//! | `file` | that file |
+//! | [`process`] | a process: its code, and where that came from |
+//!
 //! How bytes are laid out:
 //!
 //! | module | |
@@ -40,8 +48,11 @@ mod columns;
 pub mod control;
 mod difference;
 pub mod error;
+mod file;
 mod machine;
 mod operations;
+pub mod process;
+pub mod recording;
 pub mod replay;
 mod runs;
 mod table;
@@ -51,4 +62,7 @@ pub mod visit;
 
 pub use control::{ControlDecoder, ControlEncoder};
 pub use error::StreamError;
+pub use file::reader::{Trace, TraceError};
+pub use file::{About, Module, Segment};
+pub use recording::{Recording, Summary};
 pub use values::{ValueDecoder, ValueEncoder};

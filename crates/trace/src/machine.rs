@@ -55,6 +55,11 @@ impl Machine {
         State { registers, flags, pc, fs, gs }
     }
 
+    /// A register is known to hold this.
+    pub(crate) fn set(&mut self, register: Gpr, value: u64) {
+        self.registers[register.number()] = value;
+    }
+
     #[inline(always)]
     fn get(&self, register: u8) -> u64 {
         self.registers[usize::from(register) % REGISTERS]

@@ -65,6 +65,8 @@ pub(crate) struct Operations {
     pub(crate) ways: Vec<Way>,
     /// The number of the first value, among those of all units.
     pub(crate) slot: u32,
+    /// Whether accesses to memory are written down.
+    pub(crate) memory: bool,
 }
 
 /// What it means that a unit was left by an exit.
@@ -78,6 +80,8 @@ pub(crate) struct Way {
     pub(crate) stack: Option<u16>,
     /// How far the stack has moved since.
     pub(crate) moved: i64,
+    /// Whether the direction flag may have changed.
+    pub(crate) turns: bool,
     /// The registers that are known then.
     pub(crate) known: RegSet,
 }
@@ -111,7 +115,7 @@ pub(crate) fn compile(
         moved: [0; 16],
         knowledge: Knowledge::of(unit.known),
         way: Way::default(),
-        all: Operations { slot, ..Operations::default() },
+        all: Operations { slot, memory, ..Operations::default() },
     };
     // Where the unit can be left: behind so many instructions.
     let mut ends: Vec<u32> = unit.exits.iter().map(|exit| exit.steps).collect();
@@ -178,6 +182,7 @@ impl Compiler {
         let known = before.known() | needed.before;
         let is_locked = insn.is_locked();
         self.stack(&replayed, &needed);
+        self.way.turns |= needed.flags || replayed.backwards.is_some();
         if !is_short(&accesses, &replayed, &needed) {
             let after = std::mem::replace(&mut self.knowledge, before);
             self.settle(RegSet::GPRS);

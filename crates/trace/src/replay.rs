@@ -56,6 +56,11 @@ impl Replay {
         Self { machine: Some(Machine::new(state)), ..Self::default() }
     }
 
+    /// A thread of which that is known.
+    pub(crate) fn on(machine: Option<Machine>) -> Self {
+        Self { machine, ..Self::default() }
+    }
+
     /// Replays records as the thread has written them, up to the first that was only begun.
     ///
     /// # Errors
@@ -112,9 +117,12 @@ impl Replay {
                 let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
                 let steps = unit.steps_before(&stop);
                 self.found.clear();
-                let mut values = Counted { source, left: values };
-                let machine = self.machine.as_mut().ok_or(Wrong::NoState)?;
-                machine.run_steps(unit, steps, &mut values, &mut self.found)?;
+                let mut values = Counted { source, slot: unit.operations.slot, left: values };
+                if values.left > 0 || unit.operations.memory {
+                    let machine = self.machine.as_mut().ok_or(Wrong::NoState)?;
+                    machine.run_steps(unit, steps, &mut values, &mut self.found)?;
+                    values.skip()?;
+                }
                 let Found { references, stamps } = &self.found;
                 visitor.ran(&Ran { unit, steps, exit: None, references, stamps });
             }
@@ -126,7 +134,18 @@ impl Replay {
 /// As many values as there are.
 struct Counted<'a, S> {
     source: &'a mut S,
+    slot: u32,
     left: u16,
+}
+
+impl<S: Source> Counted<'_, S> {
+    /// Passes over those of an instruction that was not executed.
+    fn skip(&mut self) -> Result<(), Wrong> {
+        while self.left > 0 {
+            self.value(self.slot)?;
+        }
+        Ok(())
+    }
 }
 
 impl<S: Source> Values for Counted<'_, S> {
@@ -134,6 +153,7 @@ impl<S: Source> Values for Counted<'_, S> {
 
     fn value(&mut self, slot: u32) -> Result<u64, Wrong> {
         self.left = self.left.checked_sub(1).ok_or(Wrong::CutShort)?;
+        self.slot = slot + 1;
         self.source.value(slot)
     }
 }

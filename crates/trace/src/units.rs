@@ -1,7 +1,7 @@
 //! The code that traced threads execute.
 
 use crate::operations::{Operations, compile};
-use relive_abi::engine::{CODE, MAPPING, TRACED};
+use relive_abi::engine::{CODE, TRACED};
 pub use relive_abi::trace::{State, Tag};
 use relive_abi::trace::{FIRST_TAG, Stop};
 use relive_code::addr::LinkAddr;
@@ -85,7 +85,7 @@ pub struct Units {
     open: Option<Unit>,
     /// Where the slots of the next unit begin.
     slot: u32,
-    mappings: u32,
+    pub(crate) mappings: u32,
     /// Whether accesses to memory are written down.
     memory: bool,
     effects: EffectsReader,
@@ -105,7 +105,6 @@ impl Units {
         match kind {
             TRACED => self.open = unit(body),
             CODE => self.add_code(body),
-            MAPPING => self.mappings += 1,
             _ => {}
         }
     }
@@ -143,6 +142,16 @@ impl Units {
         self.by_tag.resize(self.by_tag.len().max(end), NONE);
         self.by_tag[start..end].fill(unit.number);
         self.all.push(Arc::new(unit));
+    }
+
+    /// The first so many of them, for a process that was forked off when there were no others.
+    pub(crate) fn first(&self, count: usize) -> Self {
+        let all = self.all[..count.min(self.all.len())].to_vec();
+        let end = all.iter().map(|unit| unit.first as usize + unit.exits.len()).max();
+        let tags = end.map_or(0, |end| end - FIRST_TAG as usize).min(self.by_tag.len());
+        let by_tag = self.by_tag[..tags].to_vec();
+        let slot = all.last().map_or(0, |unit| unit.operations.slot + unit.operations.values());
+        Self { all, by_tag, slot, ..Self::new(self.memory) }
     }
 
     /// All of them, in the order in which they were made.

@@ -128,11 +128,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ok(done) => done,
         Err(error) => {
             eprintln!("relive: {error}");
-            return ExitCode::from(match error {
-                Error::Command { error, .. } if error.kind() == std::io::ErrorKind::NotFound => 127,
-                Error::Command { .. } => 126,
-                _ => 125,
-            });
+            return ExitCode::from(status(&error.into()));
         }
     };
     if !args.no_count && !is_complete {
@@ -156,6 +152,15 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     match ended {
         Ended::Exit(code) => ExitCode::from(code as u8),
         Ended::Signal(signal) => relive_launch::end_by(signal),
+    }
+}
+
+/// The exit status that says why a command was not run.
+pub(crate) fn status(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref() {
+        Some(Error::Command { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => 127,
+        Some(Error::Command { .. }) => 126,
+        _ => 125,
     }
 }
 
