@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Run(crate::run::Args),
     /// Run a command, unchanged, and write down everything it does: each instruction and each access to memory.
     Trace(crate::trace::Args),
+    /// Tell what happened in a trace: instructions, accesses, calls; or write it for other tools.
+    Replay(crate::replay::Args),
     /// Find the function whose rewriting changes what a program does.
     Bisect(crate::bisect::Args),
     /// Show what a profile tells: hottest functions, loops, calls, coverage; or one function in detail.

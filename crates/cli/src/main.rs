@@ -5,6 +5,7 @@ mod bisect;
 mod build;
 mod dump;
 mod evaluate;
+mod functions;
 mod inspect;
 mod instrument;
 mod matching;
@@ -15,6 +16,7 @@ mod picture;
 mod profiles;
 mod progress;
 mod remedy;
+mod replay;
 mod report;
 mod run;
 mod trace;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         args::Command::Dump(args) => dump::run(&args),
         args::Command::Report(args) => report::run(&args),
         args::Command::Evaluate(args) => evaluate::run(&args),
+        args::Command::Replay(args) => replay::run(&args),
         // Ends as the command ends.
         args::Command::Run(args) => return run::run(&args),
         args::Command::Trace(args) => return trace::run(&args),

@@ -42,6 +42,8 @@ pub enum Wrong {
 pub struct Replay {
     pub(crate) machine: Option<Machine>,
     found: Found,
+    /// Values are not there, or nobody wants to know.
+    is_control_alone: bool,
 }
 
 impl Replay {
@@ -54,6 +56,11 @@ impl Replay {
     /// A thread that goes on with a state.
     pub(crate) fn with(state: &State) -> Self {
         Self { machine: Some(Machine::new(state)), ..Self::default() }
+    }
+
+    /// A thread of which only the control flow is of interest.
+    pub(crate) fn control() -> Self {
+        Self { is_control_alone: true, ..Self::default() }
     }
 
     /// A thread of which that is known.
@@ -81,7 +88,7 @@ impl Replay {
                 let (unit, exit) = units.find(tag).ok_or(Wrong::UnknownTag(tag))?;
                 let way = &unit.operations.ways[exit];
                 self.found.clear();
-                if way.operations > 0 {
+                if way.operations > 0 && !self.is_control_alone {
                     let machine = self.machine.as_mut().ok_or(Wrong::NoState)?;
                     machine.run(&unit.operations, way.operations, source, &mut self.found)?;
                 }
@@ -118,7 +125,7 @@ impl Replay {
                 let steps = unit.steps_before(&stop);
                 self.found.clear();
                 let mut values = Counted { source, slot: unit.operations.slot, left: values };
-                if values.left > 0 || unit.operations.memory {
+                if unit.operations.memory && !self.is_control_alone {
                     let machine = self.machine.as_mut().ok_or(Wrong::NoState)?;
                     machine.run_steps(unit, steps, &mut values, &mut self.found)?;
                     values.skip()?;

@@ -202,6 +202,11 @@ impl RegSet {
         Self(self.0 & !other.0)
     }
 
+    /// The vector registers in it, by their numbers, in order.
+    pub fn vectors(self) -> impl Iterator<Item = u8> {
+        (0..32).filter(move |number| self.0 >> (VECTOR_SHIFT + u32::from(*number)) & 1 != 0)
+    }
+
     /// The general-purpose registers in it.
     pub fn gprs(self) -> impl Iterator<Item = Gpr> {
         Gpr::all().filter(move |&r| self.contains(Self::gpr(r)))

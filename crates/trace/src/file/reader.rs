@@ -118,6 +118,12 @@ impl Trace {
         self.processes.keys().copied()
     }
 
+    /// The number that the kernel gave a process.
+    #[must_use]
+    pub fn pid(&self, process: u32) -> Option<u32> {
+        self.processes.get(&process).map(|known| known.begun.pid)
+    }
+
     /// If the file was not finished, where what can be read ends.
     #[must_use]
     pub fn cut_at(&self) -> Option<u64> {
@@ -162,6 +168,24 @@ impl Trace {
     /// # Errors
     /// If a part of it cannot be read. What comes before has been told.
     pub fn replay(&self, segment: &Segment, visitor: &mut impl Visitor) -> Result<(), TraceError> {
+        let replay = segment.state.as_ref().map_or_else(Replay::begin, Replay::with);
+        self.replay_with(replay, segment, visitor)
+    }
+
+    /// The same without accesses to memory, of which nothing is read.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn replay_control(&self, segment: &Segment, visitor: &mut impl Visitor) -> Result<(), TraceError> {
+        self.replay_with(Replay::control(), segment, visitor)
+    }
+
+    fn replay_with(
+        &self,
+        mut replay: Replay,
+        segment: &Segment,
+        visitor: &mut impl Visitor,
+    ) -> Result<(), TraceError> {
         let units = &self.process(segment.process)?.units;
         let body = self.body(segment)?;
         let [_, control, values, rest] = parts(segment, &body).ok_or_else(|| {
@@ -172,7 +196,6 @@ impl Trace {
         let control = ControlDecoder::new(control).map_err(|error| wrong(error.into()))?;
         let values = ValueDecoder::new(values).map_err(|error| wrong(error.into()))?;
         let mut source = Packed { control, values, rest: &rest };
-        let mut replay = segment.state.as_ref().map_or_else(Replay::begin, Replay::with);
         replay.run(units, &mut source, visitor).map_err(wrong)
     }
 

@@ -1,0 +1,130 @@
+//! How much of everything there is in a trace.
+
+use super::select::{Selected, references_of};
+use crate::output::grouped;
+use anyhow::Result;
+use rayon::prelude::*;
+use relive_code::isa::AccessKind;
+use relive_trace::visit::{Ran, Visitor};
+use relive_trace::{Segment, Trace};
+use std::io::Write;
+
+/// Of a segment, or several one behind the other.
+#[derive(Clone, Copy)]
+struct Count {
+    instructions: u64,
+    reads: u64,
+    writes: u64,
+    updates: u64,
+    bytes: u64,
+    /// Of the addresses of all instructions, in order, and how a hash before it counts.
+    code: Hash,
+    /// Of all accesses.
+    data: Hash,
+}
+
+/// A hash of numbers in order. Two of them can be put together.
+#[derive(Clone, Copy)]
+struct Hash {
+    sum: u64,
+    factor: u64,
+}
+
+impl Hash {
+    const EMPTY: Self = Self { sum: 0, factor: 1 };
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    #[inline]
+    fn add(&mut self, number: u64) {
+        self.sum = self.sum.wrapping_mul(Self::MIX).wrapping_add(number);
+        self.factor = self.factor.wrapping_mul(Self::MIX);
+    }
+
+    fn append(&mut self, next: Self) {
+        self.sum = self.sum.wrapping_mul(next.factor).wrapping_add(next.sum);
+        self.factor = self.factor.wrapping_mul(next.factor);
+    }
+}
+
+impl Count {
+    const NONE: Self = Self {
+        instructions: 0,
+        reads: 0,
+        writes: 0,
+        updates: 0,
+        bytes: 0,
+        code: Hash::EMPTY,
+        data: Hash::EMPTY,
+    };
+
+    fn append(&mut self, next: &Self) {
+        self.instructions += next.instructions;
+        self.reads += next.reads;
+        self.writes += next.writes;
+        self.updates += next.updates;
+        self.bytes += next.bytes;
+        self.code.append(next.code);
+        self.data.append(next.data);
+    }
+}
+
+struct Counting<'a> {
+    selected: &'a Selected,
+    before: u64,
+    count: Count,
+}
+
+impl Visitor for Counting<'_> {
+    fn ran(&mut self, ran: &Ran<'_>) {
+        let (from, to) = self.selected.steps(self.before, ran.steps);
+        self.before += ran.steps as u64;
+        let count = &mut self.count;
+        count.instructions += to.saturating_sub(from) as u64;
+        if from < to {
+            ran.unit.steps[from..to].iter().for_each(|step| count.code.add(step.pc));
+        }
+        for reference in references_of(ran, from, to) {
+            match reference.kind {
+                AccessKind::Read => count.reads += 1,
+                AccessKind::Write => count.writes += 1,
+                AccessKind::Update => count.updates += 1,
+            }
+            count.bytes += u64::from(reference.size);
+            count.data.add(reference.address);
+        }
+    }
+}
+
+/// Prints it for each thread.
+pub(super) fn print(trace: &Trace, selected: &Selected, out: &mut dyn Write) -> Result<()> {
+    let segments = selected.segments(trace);
+    let count = |segment: &&Segment| -> Result<Count> {
+        let mut counting = Counting { selected, before: segment.first_instruction, count: Count::NONE };
+        trace.replay(segment, &mut counting)?;
+        Ok(counting.count)
+    };
+    let counts: Vec<Count> = segments.par_iter().map(count).collect::<Result<_>>()?;
+    writeln!(
+        out,
+        "{:>10} {:>17} {:>15} {:>15} {:>15} {:>17} {:>16} {:>16}",
+        "thread", "instructions", "reads", "writes", "both", "bytes", "code hash", "address hash"
+    )?;
+    let all: Vec<_> = segments.iter().zip(&counts).collect();
+    for of_thread in all.chunk_by(|(one, _), (next, _)| (one.process, one.thread) == (next.process, next.thread)) {
+        let mut sum = Count::NONE;
+        of_thread.iter().for_each(|(_, count)| sum.append(count));
+        writeln!(
+            out,
+            "{:>10} {:>17} {:>15} {:>15} {:>15} {:>17} {:016x} {:016x}",
+            of_thread[0].0.thread,
+            grouped(sum.instructions),
+            grouped(sum.reads),
+            grouped(sum.writes),
+            grouped(sum.updates),
+            grouped(sum.bytes),
+            sum.code.sum,
+            sum.data.sum
+        )?;
+    }
+    Ok(())
+}
