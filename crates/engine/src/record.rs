@@ -170,6 +170,8 @@ impl Thread {
                 || kernel::process_exists(self.tool);
         }
         let next = if self.is_collected { self.ring + buffer(filled + 1) } else { start };
+        // A record that begins where the buffer ends has nothing in it.
+        let more = more.min(start + BUFFER_LEN - end);
         // SAFETY: both are in the ring, and this thread's. An empty buffer is all zero.
         unsafe {
             core::ptr::copy(end as *const u8, next as *mut u8, more as usize);

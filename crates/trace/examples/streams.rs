@@ -1,102 +1,88 @@
-//! How small the streams of recordings get, and how long that takes.
+//! How small what a program writes down gets, and how long it takes to pack it and to replay it.
 //!
-//!     cargo run --release -p relive-trace --example streams -- [--segment RECORDS] FILE…
+//!     cargo run --release -p relive-trace --example streams -- [--most MIB] [--control] COMMAND…
 //!
-//! A file has four numbers of 8 bytes: of instructions, tags, records and values. Then for each tag, from 1
-//! on, the number of its slots and the slots; then the tags of all records, 4 bytes each; then their values,
-//! 8 bytes each. All are little-endian. Times are processor time for each record, the best of five.
+//! The first part of what the command writes down is kept in memory; then it is packed into a file and replayed, five times each.
+//! Times are processor time; the best counts.
 
-use relive_trace::{ControlDecoder, ControlEncoder, StreamError, ValueDecoder, ValueEncoder};
+use relive_code::isa::AccessKind;
+use relive_launch::collect::News;
+use relive_launch::{Options, Trace as What};
+use relive_trace::visit::{Ran, Visitor};
+use relive_trace::{About, Recording, Segment, Trace};
 use std::error::Error;
+use std::ffi::OsString;
+use std::path::Path;
 
-/// A recording, as it was before it was packed.
-struct Recording {
+/// Something that happened.
+enum Kept {
+    Process(u32, u32, Option<(u32, u64)>),
+    Log(u32, u32, Vec<u8>, u64),
+    Written(u32, u32, Vec<u8>),
+}
+
+fn run(command: Vec<OsString>, most: u64, memory: bool) -> Result<Vec<Kept>, Box<dyn Error>> {
+    let (count, time, follow, verify) = (false, false, true, false);
+    let trace = Some(What { memory });
+    let options = Options { command, count, time, follow, verify, cache_len: 512 << 20, trace };
+    let (mut kept, mut len) = (Vec::new(), 0);
+    let mut sink = |news: &News<'_>| match *news {
+        _ if len > most => {}
+        News::Process { number, pid, parent } => kept.push(Kept::Process(number, pid, parent)),
+        News::Log { process, kind, body, end } => kept.push(Kept::Log(process, kind, body.to_vec(), end)),
+        News::Written { process, tid, bytes } => {
+            len += bytes.len() as u64;
+            kept.push(Kept::Written(process, tid, bytes.to_vec()));
+        }
+        News::Over { .. } | News::Time => {}
+    };
+    relive_launch::trace(&options, &mut |_, _| {}, &mut sink)?;
+    Ok(kept)
+}
+
+fn pack(kept: &[Kept], path: &Path, memory: bool) -> Result<u64, Box<dyn Error>> {
+    let about = About { memory, ..About::default() };
+    let clock = Clock::new();
+    let mut recording = Recording::new(std::fs::File::create(path)?, &about, None);
+    for news in kept {
+        match news {
+            Kept::Process(number, pid, parent) => recording.process(*number, *pid, *parent),
+            Kept::Log(process, kind, body, end) => recording.log(*process, *kind, body, *end),
+            Kept::Written(process, tid, bytes) => recording.records(*process, *tid, bytes)?,
+        }
+    }
+    recording.finish()?;
+    Ok(clock.passed())
+}
+
+#[derive(Default)]
+struct Count {
     instructions: u64,
-    slots: Vec<Vec<u32>>,
-    tags: Vec<u32>,
-    values: Vec<u64>,
+    accesses: u64,
+    sum: u64,
 }
 
-impl Recording {
-    fn read(path: &str) -> Result<Self, Box<dyn Error>> {
-        let bytes = std::fs::read(path)?;
-        let mut rest = &*bytes;
-        let [instructions, tags, records, values] = [(); 4].map(|()| take(&mut rest).map(u64::from_le_bytes));
-        let narrow = |rest: &mut _| take(rest).map(u32::from_le_bytes);
-        let slots_of = |_| {
-            let len = narrow(&mut rest)?;
-            (0..len).map(|_| narrow(&mut rest)).collect()
-        };
-        let slots = (0..tags?).map(slots_of).collect::<Result<_, _>>()?;
-        let tags = (0..records?).map(|_| narrow(&mut rest)).collect::<Result<_, _>>()?;
-        let values =
-            (0..values?).map(|_| take(&mut rest).map(u64::from_le_bytes)).collect::<Result<_, _>>()?;
-        Ok(Self { instructions: instructions?, slots, tags, values })
-    }
-
-    fn slots(&self, tag: u32) -> &[u32] {
-        &self.slots[tag as usize - 1]
+impl Visitor for Count {
+    fn ran(&mut self, ran: &Ran<'_>) {
+        self.instructions += ran.steps as u64;
+        self.accesses += ran.references.len() as u64;
+        for reference in ran.references {
+            let kind = u64::from(reference.kind == AccessKind::Read);
+            self.sum = self.sum.wrapping_add(reference.address ^ kind);
+        }
     }
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], &'static str> {
-    let (front, rest) = bytes.split_first_chunk().ok_or("the file is cut short")?;
-    *bytes = rest;
-    Ok(*front)
-}
-
-/// What was measured: lengths in bytes, times in nanoseconds.
-#[derive(Clone, Copy, Default)]
-struct Costs {
-    control: usize,
-    memory: usize,
-    times: [u64; 4],
-}
-
-fn measure(recording: &Recording, segment: usize) -> Result<Costs, StreamError> {
-    let mut costs = Costs::default();
-    let mut values = &*recording.values;
-    for tags in recording.tags.chunks(segment) {
-        let mut clock = Clock::new();
-
-        let mut encoder = ControlEncoder::new();
-        tags.iter().for_each(|&tag| encoder.push(tag));
-        let control = encoder.finish();
-        costs.times[0] += clock.lap();
-
-        let mut encoder = ValueEncoder::new();
-        let mut next = values.iter();
-        for &tag in tags {
-            for (&slot, &value) in recording.slots(tag).iter().zip(&mut next) {
-                encoder.push(slot, value);
-            }
-        }
-        let memory = encoder.finish();
-        costs.times[1] += clock.lap();
-
-        let mut decoder = ControlDecoder::new(&control)?;
-        let mut left = tags.iter();
-        while let Some(tag) = decoder.next()? {
-            assert_eq!(Some(&tag), left.next());
-        }
-        assert_eq!(left.as_slice(), []);
-        costs.times[2] += clock.lap();
-
-        let mut decoder = ValueDecoder::new(&memory)?;
-        let mut next = values.iter();
-        for &tag in tags {
-            for &slot in recording.slots(tag) {
-                assert_eq!(Some(&decoder.next(slot)?), next.next());
-            }
-        }
-        decoder.finish()?;
-        costs.times[3] += clock.lap();
-
-        values = next.as_slice();
-        costs.control += control.len();
-        costs.memory += memory.len();
+fn replay(trace: &Trace) -> Result<(Count, u64), Box<dyn Error>> {
+    let mut count = Count::default();
+    for number in trace.processes() {
+        trace.process(number)?;
     }
-    Ok(costs)
+    let clock = Clock::new();
+    for segment in trace.segments() {
+        trace.replay(segment, &mut count)?;
+    }
+    Ok((count, clock.passed()))
 }
 
 /// Tells the time that this thread was given.
@@ -110,74 +96,41 @@ impl Clock {
         Self(figures.split(' ').next().and_then(|time| time.parse().ok()).expect("nanoseconds"))
     }
 
-    fn lap(&mut self) -> u64 {
-        let now = Self::new();
-        let passed = now.0 - self.0;
-        *self = now;
-        passed
+    fn passed(&self) -> u64 {
+        Self::new().0 - self.0
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1).peekable();
-    let mut segment = usize::MAX;
-    if arguments.next_if_eq("--segment").is_some() {
-        segment = arguments.next().ok_or("--segment needs a number")?.parse()?;
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    let mut most = 256;
+    if arguments.next_if(|word| word == "--most").is_some() {
+        most = arguments.next().and_then(|word| word.to_str()?.parse().ok()).ok_or("--most needs a number")?;
     }
-    println!(
-        "{:12} {:>30} {:>20} {:>20} {:>12} {:>12}",
-        "", "bytes/instruction", "bytes/record", "", "ns to write", "ns to read"
-    );
-    println!(
-        "{:12} {:>9} {:>10} {:>10} {:>9} {:>10} {:>9} {:>9} {:>6} {:>5} {:>6} {:>5}",
-        "",
-        "control",
-        "memory",
-        "both",
-        "control",
-        "memory",
-        "instr.",
-        "values",
-        "contr.",
-        "mem.",
-        "contr.",
-        "mem."
-    );
-    let mut logarithms = [0.0; 11];
-    let files: Vec<String> = arguments.collect();
-    for file in &files {
-        let recording = Recording::read(file)?;
-        let mut costs = measure(&recording, segment)?;
-        for _ in 1..5 {
-            let again = measure(&recording, segment)?;
-            costs.times.iter_mut().zip(again.times).for_each(|(best, time)| *best = time.min(*best));
-        }
-        let instructions = recording.instructions as f64;
-        let records = recording.tags.len() as f64;
-        let [control, memory] = [costs.control as f64, costs.memory as f64];
-        let [a, b, c, d] = costs.times.map(|time| time as f64 / records);
-        let row = [
-            control / instructions,
-            memory / instructions,
-            (control + memory) / instructions,
-            control / records,
-            memory / records,
-            instructions / records,
-            recording.values.len() as f64 / records,
-            a,
-            b,
-            c,
-            d,
-        ];
-        print(file.rsplit('/').next().unwrap_or(file), row);
-        logarithms.iter_mut().zip(row).for_each(|(sum, figure)| *sum += figure.ln());
+    let memory = arguments.next_if(|word| word == "--control").is_none();
+    let kept = run(arguments.collect(), most << 20, memory)?;
+    let file = std::env::temp_dir().join(format!("streams-{}.rtrace", std::process::id()));
+    let (mut packing, mut replaying) = (u64::MAX, u64::MAX);
+    for _ in 0..5 {
+        packing = packing.min(pack(&kept, &file, memory)?);
     }
-    print("geo. mean", logarithms.map(|sum| (sum / files.len() as f64).exp()));
+    let trace = Trace::open(&file)?;
+    std::fs::remove_file(&file)?;
+    let mut count = Count::default();
+    for _ in 0..5 {
+        let (found, time) = replay(&trace)?;
+        replaying = replaying.min(time);
+        count = found;
+    }
+    let sum = |of: fn(&Segment) -> u64| trace.segments().iter().map(of).sum::<u64>() as f64;
+    let (records, instructions) = (sum(|segment| segment.records), count.instructions as f64);
+    let (raw, packed, control) =
+        (sum(|segment| segment.raw), sum(Segment::packed), sum(Segment::packed_control));
+    println!("instructions   {:>14}   in {records} records of {:.1}", count.instructions, instructions / records);
+    println!("accesses       {:>14}   sum {:x}", count.accesses, count.sum);
+    println!("written down   {:>14.3}   bytes for each instruction", raw / instructions);
+    println!("packed         {:>14.4}   of these {:.4} for control flow", packed / instructions, control / instructions);
+    println!("to pack        {:>14.1}   ns for each record, {:.2} for each instruction", packing as f64 / records, packing as f64 / instructions);
+    println!("to replay      {:>14.1}   ns for each record, {:.0} million instructions a second", replaying as f64 / records, instructions * 1e3 / replaying as f64);
     Ok(())
-}
-
-fn print(name: &str, [a, b, c, d, e, f, g, h, i, j, k]: [f64; 11]) {
-    println!(
-        "{name:12} {a:9.4} {b:10.4} {c:10.4} {d:9.3} {e:10.3} {f:9.1} {g:9.2} {h:6.1} {i:5.1} {j:6.1} {k:5.1}"
-    );
 }
