@@ -2,401 +2,273 @@
 //!
 //! # The stream
 //!
-//! Eleven columns (see `columns`):
+//! Numbers are of 7 bits in a byte, lowest first, the highest bit set in all but the last byte. The stream is:
 //!
-//! | column | holds |
+//! | | |
 //! |---|---|
-//! | 0 | runs: how many values, one after the other, were as expected |
-//! | 1 | codes: what a value was that was not expected |
-//! | 2 | distances |
-//! | 3 to 10 | the bytes of differences, the lowest first |
+//! | number | how long the rest is when it is unpacked |
+//! | bytes | the rest, one zstd frame |
 //!
-//! Runs and codes alternate. First comes a run, then a code for the value behind it, then another run, and so
-//! on; the last is a run. Each code stands for one value:
+//! Unpacked, that is:
 //!
-//! | code | the value |
+//! | | |
 //! |---|---|
-//! | 0 to 4 | what this *way* of foretelling expects; see below |
-//! | 5 | the one that was recorded as many values ago, for any slot, as the next byte in the column of distances says: 1 to 255 |
-//! | 6 to 12 | the last value of the slot and a difference of 2 to 8 bytes, modulo 2⁶⁴ |
-//! | 13 to 19 | the value before, whatever its slot, and a difference of 2 to 8 bytes, modulo 2⁶⁴ |
+//! | number | of how many slots there are tokens |
+//! | two numbers for each | the slot less the one before, and how many bytes its tokens have |
+//! | bytes | all tokens, slot by slot |
 //!
-//! If several would do, it is the first of them; of the two differences, the one that is smaller when folded,
-//! and the first if they are equal. A distance is only found if no later value had the same hash as this one,
-//! so code 5 is not everywhere where it could be.
+//! A token says: so many times the value of this slot is the last one and the same *step* as before; then comes a new step.
+//! Behind its last token, it is the same step for ever. The first last value is 0, as is the first step.
 //!
-//! # What is expected
+//! | | |
+//! |---|---|
+//! | byte | the lower four bits: how many bytes the step has, 0 to 8; the upper four: how often it was the same, 15 for more |
+//! | number | if it was 15 times or more: how many more |
+//! | bytes | the step, folded (0, -1, 1, -2, … are 0, 1, 2, 3, …), the lowest byte first |
 //!
-//! There are five ways of foretelling a value. Each slot has one that it goes by, at first 0: what that
-//! expects is what is expected. When it is wrong and another is right, the slot goes by that one from then
-//! on.
-//!
-//! | way | expects | for |
-//! |---|---|---|
-//! | 0 | what followed the last time | structures that are walked through again |
-//! | 1 | the slot's last value and its stride | arrays, and what does not change |
-//! | 2 | the value as many values ago as the slot's distance | pointers that are passed on |
-//! | 3 | the slot's last value and what was added to it after its last two steps | arrays of several dimensions |
-//! | 4 | what the slot had the last time the value before it was the same | fields of objects |
-//!
-//! Tables, all zero at first, with values modulo 2⁶⁴ and numbers modulo 2³². Indices are modulo the number of
-//! entries; nothing tells entries apart that meet.
-//!
-//! | table | entries | index | holds |
-//! |---|---|---|---|
-//! | `past` | 2¹⁸ | number of the value in the stream | value and slot |
-//! | `places` | 2¹⁶ | hash of the last three values and the slot | number of the value that came after them |
-//! | `slots` | 2¹⁵ | slot | last value, last two steps, stride, distance, way |
-//! | `steps` | 2¹⁶ | hash of the slot's last two steps and the slot | the step after them |
-//! | `after` | 2¹⁶ | hash of the value before and the slot | the value |
-//!
-//! With `M` = 0x9e3779b97f4a7c15, `a`, `b`, `c` the values one, two and three before, `p` and `q` the last
-//! step of the slot and the one before it, and `‹` for rotation to the left, the hashes are the upper 16 bits
-//! of `h · M`, where `h` is
-//!
-//! - for `places`, `x xor x / 2²⁹` with `x = a·M xor (b·M ‹ 21) xor (c·M ‹ 42) xor slot`,
-//! - for `steps`, `p·M xor (q·M ‹ 21) xor slot`,
-//! - for `after`, `a·M xor slot`.
-//!
-//! Way 0 follows a pointer, `again`, through an earlier part of the same stream; it starts at 0, *lost*. A
-//! step, with a value for a slot:
-//!
-//! 1. If the slot goes by way 0, or else once it is known that the value is not as expected, the pointer is
-//!    *looked after*: if it is lost, or `past[again]` is another slot's, and if `past[places[hash]]` is this
-//!    slot's, it moves to `places[hash]`. Then `places[hash]` becomes the value's number.
-//! 2. What the slot's way expects is known now: `past[again]`, or as the table above says. If the value is
-//!    another, its code says how the slot's way or distance changes: to the way of codes 0 to 4, the distance
-//!    of code 5.
-//! 3. If the slot went by way 3, or the value was not expected, `steps[hash]` becomes the value less the
-//!    slot's last value. If the slot went by way 4, or the value was not expected, `after[hash]` becomes the
-//!    value.
-//! 4. The pointer is lost if `past[again]` is not the value, and goes on by one in any case. `past[number]`
-//!    becomes the value and the slot.
-//! 5. The slot's last value becomes the value, and its last step the difference between them. If that is the
-//!    same as the last step was, it becomes the stride too.
+//! Steps and sums are modulo 2⁶⁴.
 //!
 //! # Why so
 //!
-//! Values are foretold nearly as well if a way learns only where it is used or where all else failed, and in
-//! two thirds of the time: what is not looked at need not be in the processor's cache. Larger tables save
-//! room (four times as large, a sixth), smaller ones no time.
+//! What is written down of a place of the program is like what was written down there before; and if a pointer is used at several
+//! places, their steps are the same one after the other, which zstd finds. Ways to foretell values from what came just before,
+//! whatever its slot, took half the room or less, but five times the time, most of it where nothing could be foretold.
 
-use crate::columns::{ColumnReaders, ColumnWriters};
-use crate::difference;
+use crate::columns::{put_number, take_number};
+use crate::difference::{fold, unfold};
 use crate::error::StreamError;
-use crate::runs::{CODES, next_run, put_run};
-use crate::table::zeroed;
 
-/// The column of distances.
-const DISTANCES: usize = 2;
-/// The column of the lowest bytes of differences; seven more follow.
-const BYTES: usize = 3;
-const COLUMNS: usize = BYTES + 8;
+/// How much [`zstd`] tries.
+const LEVEL: i32 = 1;
+/// No stream is longer when it is unpacked.
+const MOST: u64 = 1 << 28;
+/// No process has more slots.
+const MOST_SLOTS: u64 = 1 << 26;
+/// In a token, a run that goes on behind it.
+const LONG: u32 = 15;
 
-// Ways, and the codes that name them.
-const AGAIN: u8 = 0;
-const STRIDE: u8 = 1;
-const NEAR: u8 = 2;
-const STEPS: u8 = 3;
-const AFTER: u8 = 4;
-
-/// The code of a distance.
-const DISTANCE: u8 = 5;
-/// The first code of a difference to the slot's last value, for [`difference::LEAST`] bytes.
-const FROM_LAST: u8 = 6;
-/// The first code of a difference to the value before, for [`difference::LEAST`] bytes.
-const FROM_BEFORE: u8 = 13;
-const CODES_END: u8 = 20;
-
-const PAST: usize = 1 << 18;
-const PLACES: usize = 1 << 16;
-const SLOTS: usize = 1 << 15;
-const STEP_HASHES: usize = 1 << 16;
-const AFTER_HASHES: usize = 1 << 16;
-/// How many hashes of values the writer knows the latest place of.
-const LATEST: usize = 1 << 10;
-
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// What is known of a slot.
+/// What is known of a slot when values are written.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     last: u64,
     step: u64,
-    step_before: u64,
-    stride: u64,
-    distance: u8,
-    way: u8,
+    run: u32,
+    /// How many bytes its tokens have.
+    len: u32,
 }
 
-/// How a value came.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Came {
-    /// As the slot's way expected.
-    By(u8),
-    /// Otherwise.
-    Unexpected,
+/// A new step of a slot.
+struct Token {
+    slot: u32,
+    run: u32,
+    folded: u64,
 }
 
-/// What foretells values, the same in writer and reader.
-struct Foresight {
-    /// Values and their slots.
-    past: Box<[[u64; 2]; PAST]>,
-    places: Box<[u32; PLACES]>,
-    slots: Box<[Slot; SLOTS]>,
-    steps: Box<[u64; STEP_HASHES]>,
-    after: Box<[u64; AFTER_HASHES]>,
-    /// The number of the next value.
-    now: u32,
-    again: u32,
-    lost: bool,
+/// How many bytes a number needs.
+#[inline]
+fn len(number: u64) -> u32 {
+    (64 - number.leading_zeros()).div_ceil(8)
 }
 
-impl Foresight {
-    fn new() -> Self {
-        Self {
-            past: zeroed(),
-            places: zeroed(),
-            slots: zeroed(),
-            steps: zeroed(),
-            after: zeroed(),
-            now: 0,
-            again: 0,
-            lost: true,
-        }
-    }
+/// How many bytes a number of 7 bits in a byte needs.
+fn long_len(number: u32) -> u32 {
+    (32 - (number | 1).leading_zeros()).div_ceil(7)
+}
 
-    #[inline(always)]
-    fn slot(&mut self, slot: u32) -> &mut Slot {
-        &mut self.slots[slot as usize % SLOTS]
-    }
-
-    /// The value that many values ago.
-    #[inline(always)]
-    fn ago(&self, distance: u32) -> u64 {
-        self.past[self.now.wrapping_sub(distance) as usize % PAST][0]
-    }
-
-    #[inline(always)]
-    fn place(&self, slot: u32) -> usize {
-        let context = self.ago(1).wrapping_mul(MIX)
-            ^ self.ago(2).wrapping_mul(MIX).rotate_left(21)
-            ^ self.ago(3).wrapping_mul(MIX).rotate_left(42)
-            ^ u64::from(slot);
-        ((context ^ context >> 29).wrapping_mul(MIX) >> 48) as usize % PLACES
-    }
-
-    #[inline(always)]
-    fn at_steps(&self, slot: u32) -> usize {
-        let known = &self.slots[slot as usize % SLOTS];
-        let context = known.step.wrapping_mul(MIX)
-            ^ known.step_before.wrapping_mul(MIX).rotate_left(21)
-            ^ u64::from(slot);
-        (context.wrapping_mul(MIX) >> 48) as usize % STEP_HASHES
-    }
-
-    #[inline(always)]
-    fn at_after(&self, slot: u32) -> usize {
-        let context = self.ago(1).wrapping_mul(MIX) ^ u64::from(slot);
-        (context.wrapping_mul(MIX) >> 48) as usize % AFTER_HASHES
-    }
-
-    /// Makes sure that `again` is where something can be expected for this slot, if there is such a place.
-    #[inline(always)]
-    fn look_after(&mut self, slot: u32) {
-        let place = self.place(slot);
-        if self.lost || self.past[self.again as usize % PAST][1] != u64::from(slot) {
-            let candidate = self.places[place];
-            if self.past[candidate as usize % PAST][1] == u64::from(slot) {
-                self.again = candidate;
-            }
-        }
-        self.places[place] = self.now;
-    }
-
-    /// What a way expects.
-    #[inline(always)]
-    fn expected(&self, slot: u32, way: u8) -> u64 {
-        let known = &self.slots[slot as usize % SLOTS];
-        match way {
-            AGAIN => self.past[self.again as usize % PAST][0],
-            STRIDE => known.last.wrapping_add(known.stride),
-            NEAR => self.ago(known.distance.into()),
-            STEPS => known.last.wrapping_add(self.steps[self.at_steps(slot)]),
-            _ => self.after[self.at_after(slot)],
-        }
-    }
-
-    #[inline(always)]
-    fn learn(&mut self, slot: u32, value: u64, came: Came) {
-        if matches!(came, Came::By(STEPS) | Came::Unexpected) {
-            let at = self.at_steps(slot);
-            self.steps[at] = value.wrapping_sub(self.slot(slot).last);
-        }
-        if matches!(came, Came::By(AFTER) | Came::Unexpected) {
-            let at = self.at_after(slot);
-            self.after[at] = value;
-        }
-        self.lost = self.past[self.again as usize % PAST][0] != value;
-        self.again = self.again.wrapping_add(1);
-        self.past[self.now as usize % PAST] = [value, slot.into()];
-        self.now = self.now.wrapping_add(1);
-        let known = self.slot(slot);
-        let step = value.wrapping_sub(known.last);
-        if step == known.step {
-            known.stride = step;
-        }
-        known.step_before = known.step;
-        known.step = step;
-        known.last = value;
+impl Token {
+    #[inline]
+    fn len(&self) -> u32 {
+        let more = if self.run >= LONG { long_len(self.run - LONG) } else { 0 };
+        1 + more + len(self.folded)
     }
 }
 
 /// Writes a memory stream.
+#[derive(Default)]
 pub struct ValueEncoder {
-    foresight: Foresight,
-    /// By a hash of values: the number of the latest.
-    latest: Box<[u32; LATEST]>,
-    columns: ColumnWriters<COLUMNS>,
-    run: u64,
-}
-
-impl Default for ValueEncoder {
-    fn default() -> Self {
-        Self::new()
-    }
+    slots: Vec<Slot>,
+    tokens: Vec<Token>,
 }
 
 impl ValueEncoder {
     /// Nothing yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { foresight: Foresight::new(), latest: zeroed(), columns: ColumnWriters::new(), run: 0 }
+        Self::default()
     }
 
     /// Appends a value.
     #[inline]
     pub fn push(&mut self, slot: u32, value: u64) {
-        let foresight = &mut self.foresight;
-        let way = foresight.slot(slot).way;
-        if way == AGAIN {
-            foresight.look_after(slot);
-        }
-        let latest = std::mem::replace(&mut self.latest[hash(value)], foresight.now);
-        if foresight.expected(slot, way) == value {
-            self.run += 1;
-            foresight.learn(slot, value, Came::By(way));
+        let Some(known) = self.slots.get_mut(slot as usize) else {
+            self.slots.resize(slot as usize + 1, Slot::default());
+            self.push(slot, value);
+            return;
+        };
+        let step = value.wrapping_sub(known.last);
+        known.last = value;
+        if step == known.step {
+            known.run += 1;
         } else {
-            if way != AGAIN {
-                foresight.look_after(slot);
-            }
-            self.push_new(slot, value, latest);
+            let token = Token { slot, run: known.run, folded: fold(step as i64) };
+            (known.step, known.run) = (step, 0);
+            known.len += token.len();
+            self.tokens.push(token);
         }
-    }
-
-    fn push_new(&mut self, slot: u32, value: u64, latest: u32) {
-        put_run(&mut self.columns, self.run);
-        self.run = 0;
-        let foresight = &mut self.foresight;
-        let distance = foresight.now.wrapping_sub(latest);
-        if let Some(way) = (AGAIN..=AFTER).find(|&way| foresight.expected(slot, way) == value) {
-            foresight.slot(slot).way = way;
-            self.columns.push(CODES, way);
-        } else if let Ok(near @ 1..) = u8::try_from(distance)
-            && foresight.ago(distance) == value
-        {
-            foresight.slot(slot).distance = near;
-            self.columns.push(CODES, DISTANCE);
-            self.columns.push(DISTANCES, near);
-        } else {
-            let from_last = difference::fold(value.wrapping_sub(foresight.slot(slot).last) as i64);
-            let from_before = difference::fold(value.wrapping_sub(foresight.ago(1)) as i64);
-            let (code, folded) =
-                if from_last <= from_before { (FROM_LAST, from_last) } else { (FROM_BEFORE, from_before) };
-            self.columns.push(CODES, code + difference::len(folded) - difference::LEAST);
-            difference::put(&mut self.columns, BYTES, folded);
-        }
-        self.foresight.learn(slot, value, Came::Unexpected);
     }
 
     /// The stream.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
-        put_run(&mut self.columns, self.run);
+        let mut bytes = Vec::new();
+        let used = || self.slots.iter().zip(0u64..).filter(|(slot, _)| slot.len > 0);
+        put_number(&mut bytes, used().count() as u64);
+        let mut before = 0;
+        for (slot, number) in used() {
+            put_number(&mut bytes, number - before);
+            put_number(&mut bytes, slot.len.into());
+            before = number;
+        }
+        // From here on, a slot's length is where its next token goes.
+        let mut at = bytes.len() as u32;
+        for slot in self.slots.iter_mut().filter(|slot| slot.len > 0) {
+            at += std::mem::replace(&mut slot.len, at);
+        }
+        // Room for all of the last number to be written at once.
+        bytes.resize(at as usize + 8, 0);
+        for token in &self.tokens {
+            let to = &mut self.slots[token.slot as usize].len;
+            let mut at = *to as usize;
+            *to += token.len();
+            let run = token.run.min(LONG);
+            bytes[at] = (run << 4 | len(token.folded)) as u8;
+            at += 1;
+            if run == LONG {
+                let mut more = token.run - LONG;
+                while more >= 0x80 {
+                    bytes[at] = more as u8 | 0x80;
+                    more >>= 7;
+                    at += 1;
+                }
+                bytes[at] = more as u8;
+                at += 1;
+            }
+            let folded = token.folded.to_le_bytes();
+            let len = len(token.folded) as usize;
+            bytes[at..at + len].copy_from_slice(&folded[..len]);
+        }
+        bytes.truncate(at as usize);
         let mut stream = Vec::new();
-        self.columns.finish(&mut stream);
+        put_number(&mut stream, bytes.len() as u64);
+        stream.extend(zstd::bulk::compress(&bytes, LEVEL).expect("memory for what is packed"));
         stream
     }
 }
 
-#[inline]
-fn hash(value: u64) -> usize {
-    (value.wrapping_mul(MIX) >> 54) as usize % LATEST
+/// What is known of a slot when values are read.
+#[derive(Clone, Copy, Default)]
+struct Open {
+    last: u64,
+    step: u64,
+    /// The step behind the run.
+    next: u64,
+    run: u32,
+    /// Where the next token is, and where there is none any more.
+    at: u32,
+    end: u32,
 }
 
 /// Reads a memory stream.
-pub struct ValueDecoder<'a> {
-    foresight: Foresight,
-    columns: ColumnReaders<'a, COLUMNS>,
-    run: u64,
+pub struct ValueDecoder {
+    bytes: Vec<u8>,
+    slots: Vec<Open>,
 }
 
-impl<'a> ValueDecoder<'a> {
+impl ValueDecoder {
     /// From the bytes that [`ValueEncoder::finish`] gave.
-    pub fn new(stream: &'a [u8]) -> Result<Self, StreamError> {
-        let mut columns = ColumnReaders::new(stream)?;
-        let run = next_run(&mut columns)?;
-        Ok(Self { foresight: Foresight::new(), columns, run })
+    pub fn new(mut stream: &[u8]) -> Result<Self, StreamError> {
+        let len = take_number(&mut stream)?;
+        if len > MOST {
+            return Err(StreamError::Compression);
+        }
+        let bytes = zstd::bulk::decompress(stream, len as usize).map_err(|_| StreamError::Compression)?;
+        let mut rest = &*bytes;
+        let mut slots: Vec<Open> = Vec::new();
+        let (mut slot, mut lens) = (0, Vec::new());
+        for _ in 0..take_number(&mut rest)? {
+            slot += take_number(&mut rest)?;
+            let len = take_number(&mut rest)?;
+            if slot >= MOST_SLOTS || len > MOST {
+                return Err(StreamError::EndlessNumber);
+            }
+            lens.push((slot as usize, len));
+        }
+        slots.resize(lens.last().map_or(0, |(slot, _)| slot + 1), Open { run: u32::MAX, ..Open::default() });
+        let mut at = (bytes.len() - rest.len()) as u64;
+        for (slot, len) in lens {
+            let end = at + len;
+            if end > bytes.len() as u64 {
+                return Err(StreamError::CutShort);
+            }
+            slots[slot] = Open { at: at as u32, end: end as u32, ..Open::default() };
+            slots[slot].look_ahead(&bytes)?;
+            at = end;
+        }
+        if at != bytes.len() as u64 {
+            return Err(StreamError::TooLong);
+        }
+        Ok(Self { bytes, slots })
     }
 
     /// The next value, which is for this slot.
     #[inline]
     pub fn next(&mut self, slot: u32) -> Result<u64, StreamError> {
-        let foresight = &mut self.foresight;
-        let way = foresight.slot(slot).way;
-        if way == AGAIN || self.run == 0 {
-            foresight.look_after(slot);
+        // Of a slot without tokens, all values are 0.
+        let Some(open) = self.slots.get_mut(slot as usize) else { return Ok(0) };
+        if open.run > 0 {
+            open.run -= 1;
+            open.last = open.last.wrapping_add(open.step);
+            return Ok(open.last);
         }
-        if self.run == 0 {
-            return self.next_new(slot);
-        }
-        self.run -= 1;
-        let value = foresight.expected(slot, way);
-        foresight.learn(slot, value, Came::By(way));
-        Ok(value)
+        open.step = open.next;
+        open.last = open.last.wrapping_add(open.step);
+        open.look_ahead(&self.bytes)?;
+        Ok(open.last)
     }
 
-    fn next_new(&mut self, slot: u32) -> Result<u64, StreamError> {
-        let code = self.columns.next(CODES)?;
-        let foresight = &mut self.foresight;
-        let value = match code {
-            AGAIN..=AFTER => {
-                foresight.slot(slot).way = code;
-                foresight.expected(slot, code)
-            }
-            DISTANCE => {
-                let distance = self.columns.next(DISTANCES)?;
-                foresight.slot(slot).distance = distance;
-                foresight.ago(distance.into())
-            }
-            FROM_LAST..CODES_END => {
-                let (first, from) = if code < FROM_BEFORE {
-                    (FROM_LAST, foresight.slot(slot).last)
-                } else {
-                    (FROM_BEFORE, foresight.ago(1))
-                };
-                let folded = difference::next(&mut self.columns, BYTES, code - first + difference::LEAST)?;
-                from.wrapping_add(difference::unfold(folded) as u64)
-            }
-            _ => return Err(StreamError::UnknownCode(code)),
-        };
-        self.run = next_run(&mut self.columns)?;
-        self.foresight.learn(slot, value, Came::Unexpected);
-        Ok(value)
-    }
-
-    /// Makes sure that all values were read.
+    /// Makes sure that all values were read that are not just the same step again.
     pub fn finish(self) -> Result<(), StreamError> {
-        if self.run > 0 { Err(StreamError::TooLong) } else { self.columns.finish() }
+        let read = self.slots.iter().all(|open| open.at == open.end && open.run > 0);
+        if read { Ok(()) } else { Err(StreamError::TooLong) }
+    }
+}
+
+impl Open {
+    /// Reads the next token.
+    #[inline]
+    fn look_ahead(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
+        let tokens = &bytes[self.at as usize..self.end as usize];
+        let Some((&head, mut rest)) = tokens.split_first() else {
+            // The same step for ever: more often than anybody asks.
+            self.run = u32::MAX;
+            return Ok(());
+        };
+        self.run = u32::from(head >> 4);
+        if self.run == LONG {
+            let more = u32::try_from(take_number(&mut rest)?).map_err(|_| StreamError::EndlessNumber)?;
+            self.run = self.run.checked_add(more).ok_or(StreamError::EndlessNumber)?;
+        }
+        let len = usize::from(head & 15);
+        let folded = match rest.first_chunk() {
+            // Most have something behind them.
+            Some(word) if len < 8 => u64::from_le_bytes(*word) & ((1 << (8 * len)) - 1),
+            _ => {
+                let own = rest.get(..len).filter(|_| len <= 8).ok_or(StreamError::CutShort)?;
+                own.iter().rev().fold(0, |folded, &byte| folded << 8 | u64::from(byte))
+            }
+        };
+        self.next = unfold(folded) as u64;
+        self.at = self.end - (rest.len() - len) as u32;
+        Ok(())
     }
 }

@@ -113,12 +113,14 @@ fn trace(args: &Args) -> Result<Ended> {
                     }
                 }
                 News::Over { process } => recording.over(process),
-                News::Time => line.show(|| recording.summary()),
-            }
-            if let Some(error) = recording.failed().filter(|_| !said) {
-                line.clear();
-                eprintln!("relive: the trace ends here, and the command goes on: cannot write: {error}");
-                said = true;
+                News::Time => {
+                    line.show(|| recording.summary());
+                    if let Some(error) = (!said).then(|| recording.failed()).flatten() {
+                        line.clear();
+                        eprintln!("relive: the trace ends here, and the command goes on: cannot write: {error}");
+                        said = true;
+                    }
+                }
             }
         };
         relive_launch::trace(&options, &mut |_, _| {}, &mut sink)?

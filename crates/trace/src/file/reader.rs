@@ -343,7 +343,7 @@ fn parts<'a>(segment: &Segment, body: &'a [u8]) -> Option<[&'a [u8]; 4]> {
 /// What a thread has written down, unpacked on the way.
 struct Packed<'a> {
     control: ControlDecoder<'a>,
-    values: ValueDecoder<'a>,
+    values: ValueDecoder,
     /// What belongs to special tags.
     rest: &'a [u8],
 }

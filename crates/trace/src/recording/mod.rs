@@ -1,5 +1,6 @@
 //! Takes what traced threads write down while they run, and makes a file of it.
 
+mod packing;
 mod shapes;
 mod thread;
 
@@ -8,12 +9,13 @@ use crate::file::{About, Begun, Module, kind};
 use crate::process::{Origin, Process};
 use crate::replay::Wrong;
 use crate::visit::Visitor;
+use packing::{Job, Packers};
 use shapes::Shapes;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use thread::Thread;
 
@@ -23,8 +25,11 @@ const SEGMENT: u64 = 16 << 20;
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// A trace that is being made.
+///
+/// Whoever calls looks through what threads have written down; others pack it meanwhile.
 pub struct Recording {
-    writer: Writer,
+    writer: Arc<Mutex<Writer>>,
+    packers: Packers,
     memory: bool,
     segment: u64,
     started: Instant,
@@ -51,7 +56,7 @@ pub struct Summary {
 /// A process that is being traced.
 struct Traced {
     process: Process,
-    shapes: Shapes,
+    shapes: Arc<RwLock<Shapes>>,
     threads: HashMap<u32, Thread>,
     /// Where in its log each unit ends, and each mapping.
     unit_ends: Vec<u64>,
@@ -66,7 +71,9 @@ impl Recording {
     pub fn new(file: File, about: &About, ring: Option<u64>) -> Self {
         let mut writer = Writer::new(file, ring);
         writer.chunk(kind::ABOUT, 0, &json(about));
+        let writer = Arc::new(Mutex::new(writer));
         Self {
+            packers: Packers::new(&writer),
             writer,
             memory: about.memory,
             // There must be several, as they are given up one by one.
@@ -82,7 +89,7 @@ impl Recording {
     pub fn process(&mut self, number: u32, pid: u32, parent: Option<(u32, u64)>) {
         let mut traced = Traced {
             process: Process::new(number, pid, self.memory),
-            shapes: Shapes::default(),
+            shapes: Arc::default(),
             threads: HashMap::new(),
             unit_ends: Vec::new(),
             mapping_ends: Vec::new(),
@@ -99,7 +106,7 @@ impl Recording {
             traced.mapping_ends = vec![0; mappings];
             Some((parent, units as u32, mappings as u32))
         });
-        self.writer.chunk(kind::PROCESS, number, &json(&Begun { number, pid, parent }));
+        self.writer().chunk(kind::PROCESS, number, &json(&Begun { number, pid, parent }));
         self.processes.insert(number, traced);
     }
 
@@ -118,7 +125,7 @@ impl Recording {
             {
                 let (path, len) = (path.to_path_buf(), std::fs::metadata(path).map_or(0, |data| data.len()));
                 let build_id = build_id(&path).unwrap_or_default();
-                self.writer.chunk(kind::MODULE, 0, &json(&Module { path, len, build_id }));
+                lock(&self.writer).chunk(kind::MODULE, 0, &json(&Module { path, len, build_id }));
             }
         }
         for number in [kind, body.len() as u32] {
@@ -132,7 +139,7 @@ impl Recording {
         let code = std::mem::take(&mut traced.unwritten);
         if !code.is_empty() {
             let packed = zstd::bulk::compress(&code, 3).expect("memory for what is packed");
-            self.writer.chunk(kind::CODE, number, &packed);
+            self.writer().chunk(kind::CODE, number, &packed);
         }
     }
 
@@ -147,10 +154,21 @@ impl Recording {
             *threads += 1;
             Thread::new(number, tid)
         });
-        traced.shapes.update(&traced.process.units);
+        let units = &traced.process.units;
+        if !traced.shapes.read().unwrap_or_else(PoisonError::into_inner).is_complete(units) {
+            traced.shapes.write().unwrap_or_else(PoisonError::into_inner).update(units);
+        }
         let now = self.started.elapsed();
         let before = thread.instructions();
-        let result = thread.take(&traced.process.units, &traced.shapes, bytes, now);
+        let shapes = traced.shapes.read().unwrap_or_else(PoisonError::into_inner);
+        let copy = |bytes: &[u8]| {
+            let mut buffer = lock(&self.packers.spare).pop().unwrap_or_default();
+            buffer.clear();
+            buffer.extend_from_slice(bytes);
+            buffer
+        };
+        let result = thread.take(units, &shapes, bytes, now, copy);
+        drop(shapes);
         self.summary.instructions += thread.instructions() - before;
         self.summary.raw += bytes.len() as u64;
         if result.is_err() {
@@ -165,10 +183,15 @@ impl Recording {
     /// Finishes the segment of a thread.
     fn close(&mut self, number: u32, tid: u32) {
         self.write_code(number);
-        let thread = self.processes.get_mut(&number).and_then(|traced| traced.threads.get_mut(&tid));
-        if let Some((segment, parts)) = thread.and_then(|thread| thread.close()) {
-            self.writer.segment(segment, parts.each_ref().map(Vec::as_slice));
+        let Some(traced) = self.processes.get_mut(&number) else { return };
+        let closed = traced.threads.get_mut(&tid).and_then(Thread::close);
+        if let Some((segment, records, executed)) = closed {
+            self.packers.pack(Job { segment, records, executed, shapes: traced.shapes.clone() });
         }
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        lock(&self.writer)
     }
 
     /// A process is over.
@@ -182,20 +205,20 @@ impl Recording {
         if let Some(traced) = self.processes.get_mut(&number) {
             // Its code stays for those that were forked off.
             traced.threads.clear();
-            traced.shapes = Shapes::default();
+            traced.shapes = Arc::default();
         }
     }
 
     /// How far it has come.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        Summary { len: self.writer.len(), ..self.summary }
+        Summary { len: self.writer().len(), ..self.summary }
     }
 
     /// Why nothing more is written, if so.
     #[must_use]
-    pub fn failed(&self) -> Option<&io::Error> {
-        self.writer.failed()
+    pub fn failed(&self) -> Option<String> {
+        self.writer().failed().map(ToString::to_string)
     }
 
     /// Finishes the file.
@@ -209,9 +232,16 @@ impl Recording {
             self.over(number);
             self.write_code(number);
         }
-        let summary = self.summary();
-        Ok(Summary { len: self.writer.finish()?, ..summary })
+        self.packers.finish();
+        let writer = Arc::into_inner(self.writer).expect("all who packed are gone");
+        let len = writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
+        Ok(Summary { len, ..self.summary })
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nobody leaves anything half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn json(what: &impl serde::Serialize) -> Vec<u8> {

@@ -34,6 +34,11 @@ pub(super) struct Shapes {
 }
 
 impl Shapes {
+    /// Whether no unit is new.
+    pub(super) fn is_complete(&self, units: &Units) -> bool {
+        self.units == units.all().len()
+    }
+
     /// Takes in units that are new.
     pub(super) fn update(&mut self, units: &Units) {
         for unit in &units.all()[self.units..] {

@@ -1,4 +1,4 @@
-//! What one thread writes down, packed as it comes.
+//! Looks through what one thread writes down, and cuts it into segments.
 //!
 //! A segment can begin wherever a buffer ends, as what is known of registers there is known here too: where the stack is, each
 //! record tells without being executed; the rest is found by executing a few records again, from the last that took nothing for
@@ -11,7 +11,6 @@ use crate::file::Segment;
 use crate::machine::Machine;
 use crate::replay::{Raw, Replay, Wrong};
 use crate::units::{State, Units, Words};
-use crate::{ControlEncoder, ValueEncoder};
 use relive_abi::trace::{NOT_CALLED, SPECIAL, STATE, Stop, Tag, stopped_values};
 use relive_code::isa::Gpr;
 use std::time::Duration;
@@ -22,7 +21,7 @@ pub(super) struct Thread {
     tid: u32,
     segments: u32,
     instructions: u64,
-    /// What was last known for sure of the registers, and where that was in the buffer.
+    /// What is known of the registers at the end of the last buffer, or where that was last changed otherwise.
     machine: Option<Machine>,
     /// Where the stack is.
     stack: u64,
@@ -33,17 +32,10 @@ pub(super) struct Thread {
     is_lost: bool,
 }
 
-/// A segment that is not finished yet.
+/// A segment that goes on.
 struct Open {
-    state: Option<State>,
-    first_instruction: u64,
-    begins: Duration,
-    ends: Duration,
-    records: u64,
-    raw: u64,
-    control: ControlEncoder,
-    values: ValueEncoder,
-    rest: Vec<u8>,
+    segment: Segment,
+    records: Vec<Vec<u8>>,
     executed: Vec<u8>,
 }
 
@@ -74,53 +66,75 @@ impl Thread {
         self.instructions
     }
 
-    /// How much went into the open segment.
+    /// How much is in the open segment.
     pub(super) fn raw(&self) -> u64 {
-        self.open.as_ref().map_or(0, |open| open.raw)
+        self.open.as_ref().map_or(0, |open| open.segment.raw)
     }
 
     /// How long it has been open.
     pub(super) fn open_for(&self, now: Duration) -> Duration {
-        self.open.as_ref().map_or(Duration::ZERO, |open| now.saturating_sub(open.begins))
+        self.open.as_ref().map_or(Duration::ZERO, |open| {
+            now.saturating_sub(Duration::from_nanos(open.segment.begins))
+        })
     }
 
-    /// Packs what it has written down.
+    /// Takes in what it has written down, in a copy that `copy` makes.
     pub(super) fn take(
         &mut self,
         units: &Units,
         shapes: &Shapes,
         bytes: &[u8],
         now: Duration,
+        copy: impl FnOnce(&[u8]) -> Vec<u8>,
     ) -> Result<(), Wrong> {
         if self.is_lost {
             return Ok(());
         }
+        let now = now.as_nanos() as u64;
         let mut open = self.open.take().unwrap_or_else(|| Open {
-            state: self.machine.as_ref().map(|machine| machine.state(0)),
-            first_instruction: self.instructions,
-            begins: now,
-            ends: now,
-            records: 0,
-            raw: 0,
-            control: ControlEncoder::new(),
-            values: ValueEncoder::new(),
-            rest: Vec::new(),
+            segment: Segment {
+                process: self.process,
+                thread: self.tid,
+                number: self.segments,
+                first_instruction: self.instructions,
+                instructions: 0,
+                records: 0,
+                raw: 0,
+                begins: now,
+                ends: now,
+                state: self.machine.as_ref().map(|machine| machine.state(0)),
+                lens: [0; 4],
+                at: 0,
+                len: 0,
+            },
+            records: Vec::new(),
             executed: Vec::new(),
         });
-        open.ends = now;
-        open.raw += bytes.len() as u64;
         self.executed.resize(units.all().len(), 0);
-        let result = self.pack(units, shapes, bytes, &mut open);
+        let mut at = 0;
+        let result = self.scan(units, shapes, bytes, &mut open, &mut at);
         self.is_lost = result.is_err();
+        open.segment.ends = now;
+        open.segment.raw += at as u64;
+        if at > 0 {
+            open.records.push(copy(&bytes[..at]));
+        }
         self.open = Some(open);
         result
     }
 
-    fn pack(&mut self, units: &Units, shapes: &Shapes, bytes: &[u8], open: &mut Open) -> Result<(), Wrong> {
+    /// Looks through records. `at` is how much of them makes sense.
+    fn scan(
+        &mut self,
+        units: &Units,
+        shapes: &Shapes,
+        bytes: &[u8],
+        open: &mut Open,
+        at: &mut usize,
+    ) -> Result<(), Wrong> {
         let segment = self.segments + 1;
         let mut base = Base::Known(0);
-        let mut at = 0;
-        while let Some((word, rest)) = bytes[at..].split_first_chunk() {
+        while let Some((word, rest)) = bytes[*at..].split_first_chunk() {
             let tag = Tag::from_le_bytes(*word);
             let Some(shape) = shapes.get(tag) else {
                 if tag == 0 {
@@ -128,37 +142,35 @@ impl Thread {
                     break;
                 }
                 if tag == STATE {
-                    base = Base::Known(at);
+                    base = Base::Known(*at);
                 }
-                at += self.special(tag, rest, units, open)? + word.len();
+                *at += self.special(tag, rest, units)? + word.len();
+                open.segment.records += 1;
                 continue;
             };
             if shape.is_base {
-                base = Base::Stack(at, self.stack);
+                base = Base::Stack(*at, self.stack);
             }
-            open.control.push(tag);
-            open.records += 1;
-            let values = rest.get(..usize::from(shape.values) * 8).ok_or(Wrong::CutShort)?;
-            let (values, _) = values.as_chunks();
-            for (slot, value) in (shape.slot..).zip(values) {
-                open.values.push(slot, u64::from_le_bytes(*value));
-            }
-            if let Some(value) = usize::from(shape.stack).checked_sub(1).and_then(|n| values.get(n)) {
+            let len = usize::from(shape.values) * 8;
+            let values = rest.get(..len).ok_or(Wrong::CutShort)?;
+            if let Some(value) = usize::from(shape.stack).checked_sub(1).and_then(|n| values.as_chunks().0.get(n)) {
                 self.stack = u64::from_le_bytes(*value);
             }
             self.stack = self.stack.wrapping_add_signed(shape.moved);
             self.instructions += u64::from(shape.steps);
-            if self.executed[shape.unit as usize] != segment {
-                self.executed[shape.unit as usize] = segment;
+            open.segment.records += 1;
+            let executed = &mut self.executed[shape.unit as usize];
+            if *executed != segment {
+                *executed = segment;
                 put_number(&mut open.executed, shape.unit.into());
             }
-            at += word.len() + values.len() * 8;
+            *at += word.len() + len;
             if shape.turns {
-                self.execute(units, &bytes[..at], &base)?;
-                base = Base::Known(at);
+                self.execute(units, &bytes[..*at], &base)?;
+                base = Base::Known(*at);
             }
         }
-        self.execute(units, &bytes[..at], &base)
+        self.execute(units, &bytes[..*at], &base)
     }
 
     /// Executes records again, from where enough is known of them to their end.
@@ -178,61 +190,35 @@ impl Thread {
 
     /// Something that is not an exit: how long it is behind its tag.
     #[cold]
-    fn special(&mut self, tag: Tag, rest: &[u8], units: &Units, open: &mut Open) -> Result<usize, Wrong> {
+    fn special(&mut self, tag: Tag, rest: &[u8], units: &Units) -> Result<usize, Wrong> {
         if tag & SPECIAL == 0 {
             return Err(Wrong::UnknownTag(tag));
         }
-        let len = match (tag, stopped_values(tag)) {
+        match (tag, stopped_values(tag)) {
             (STATE, _) => {
                 let state = Words(rest).state().ok_or(Wrong::CutShort)?;
                 self.stack = state.registers[Gpr::RSP.number()];
                 self.machine = Some(Machine::new(&state));
-                open.rest.extend_from_slice(&rest[..size_of::<State>()]);
-                size_of::<State>()
+                Ok(size_of::<State>())
             }
-            (NOT_CALLED, _) => 0,
+            (NOT_CALLED, _) => Ok(0),
             (_, Some(count)) => {
                 let len = usize::from(count) * 8;
-                let (values, behind) = rest.split_at_checked(len).ok_or(Wrong::CutShort)?;
-                let stop = Words(behind).stop().ok_or(Wrong::CutShort)?;
-                let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
-                for (slot, value) in (unit.operations.slot..).zip(values.as_chunks().0) {
-                    open.values.push(slot, u64::from_le_bytes(*value));
-                }
-                self.instructions += unit.steps_before(&stop) as u64;
-                open.rest.extend_from_slice(&behind[..size_of::<Stop>()]);
                 // A state follows, so that nobody asks where the stack is.
-                len + size_of::<Stop>()
+                let stop = rest.get(len..).and_then(|rest| Words(rest).stop()).ok_or(Wrong::CutShort)?;
+                let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
+                self.instructions += unit.steps_before(&stop) as u64;
+                Ok(len + size_of::<Stop>())
             }
-            _ => return Err(Wrong::UnknownTag(tag)),
-        };
-        open.control.push(tag);
-        open.records += 1;
-        Ok(len)
+            _ => Err(Wrong::UnknownTag(tag)),
+        }
     }
 
-    /// Finishes the open segment.
-    pub(super) fn close(&mut self) -> Option<(Segment, [Vec<u8>; 4])> {
-        let open = self.open.take().filter(|open| open.records > 0)?;
-        let pack = |bytes: &[u8]| zstd::bulk::compress(bytes, 3).expect("memory for what is packed");
-        let parts =
-            [pack(&open.executed), open.control.finish(), open.values.finish(), pack(&open.rest)];
-        let segment = Segment {
-            process: self.process,
-            thread: self.tid,
-            number: self.segments,
-            first_instruction: open.first_instruction,
-            instructions: self.instructions - open.first_instruction,
-            records: open.records,
-            raw: open.raw,
-            begins: open.begins.as_nanos() as u64,
-            ends: open.ends.as_nanos() as u64,
-            state: open.state,
-            lens: parts.each_ref().map(|part| part.len() as u64),
-            at: 0,
-            len: 0,
-        };
+    /// Ends the open segment: it, its records, and which units they mention.
+    pub(super) fn close(&mut self) -> Option<(Segment, Vec<Vec<u8>>, Vec<u8>)> {
+        let Open { mut segment, records, executed } = self.open.take().filter(|open| open.segment.records > 0)?;
+        segment.instructions = self.instructions - segment.first_instruction;
         self.segments += 1;
-        Some((segment, parts))
+        Some((segment, records, executed))
     }
 }
