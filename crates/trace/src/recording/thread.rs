@@ -12,7 +12,9 @@ use crate::machine::Machine;
 use crate::replay::{Raw, Replay, Wrong};
 use crate::units::{State, Units, Words};
 use crate::{ControlEncoder, ValueEncoder};
-use relive_abi::trace::{NOT_CALLED, SPECIAL, STATE, Stop, Tag, stopped_values};
+use relive_abi::trace::{
+    CALL, Call, CallResult, NOT_CALLED, RESULT, SPECIAL, STATE, Stop, Tag, stopped_values,
+};
 use relive_code::isa::Gpr;
 use std::time::Duration;
 
@@ -187,10 +189,11 @@ impl Thread {
                 let state = Words(rest).state().ok_or(Wrong::CutShort)?;
                 self.stack = state.registers[Gpr::RSP.number()];
                 self.machine = Some(Machine::new(&state));
-                open.rest.extend_from_slice(&rest[..size_of::<State>()]);
-                size_of::<State>()
+                keep(size_of::<State>(), rest, open)?
             }
             (NOT_CALLED, _) => 0,
+            (CALL, _) => keep(size_of::<Call>(), rest, open)?,
+            (RESULT, _) => keep(size_of::<CallResult>(), rest, open)?,
             (_, Some(count)) => {
                 let len = usize::from(count) * 8;
                 let (values, behind) = rest.split_at_checked(len).ok_or(Wrong::CutShort)?;
@@ -200,9 +203,8 @@ impl Thread {
                     open.values.push(slot, u64::from_le_bytes(*value));
                 }
                 self.instructions += unit.steps_before(&stop) as u64;
-                open.rest.extend_from_slice(&behind[..size_of::<Stop>()]);
                 // A state follows, so that nobody asks where the stack is.
-                len + size_of::<Stop>()
+                len + keep(size_of::<Stop>(), behind, open)?
             }
             _ => return Err(Wrong::UnknownTag(tag)),
         };
@@ -215,8 +217,7 @@ impl Thread {
     pub(super) fn close(&mut self) -> Option<(Segment, [Vec<u8>; 4])> {
         let open = self.open.take().filter(|open| open.records > 0)?;
         let pack = |bytes: &[u8]| zstd::bulk::compress(bytes, 3).expect("memory for what is packed");
-        let parts =
-            [pack(&open.executed), open.control.finish(), open.values.finish(), pack(&open.rest)];
+        let parts = [pack(&open.executed), open.control.finish(), open.values.finish(), pack(&open.rest)];
         let segment = Segment {
             process: self.process,
             thread: self.tid,
@@ -235,4 +236,10 @@ impl Thread {
         self.segments += 1;
         Some((segment, parts))
     }
+}
+
+/// Takes over so many bytes as they are.
+fn keep(len: usize, bytes: &[u8], open: &mut Open) -> Result<usize, Wrong> {
+    open.rest.extend_from_slice(bytes.get(..len).ok_or(Wrong::CutShort)?);
+    Ok(len)
 }
