@@ -64,6 +64,9 @@ pub const TRACE: u32 = 16;
 /// Write down accesses to memory too.
 pub const TRACE_MEMORY: u32 = 32;
 
+/// And when those happen that nobody can come in between, which other threads may wait for.
+pub const TRACE_ORDER: u32 = 64;
+
 /// A part of the arena that belongs to one process.
 #[repr(C)]
 pub struct Chunk {
@@ -401,6 +404,9 @@ pub const REFUSED: u32 = 10;
 
 /// A call of the next instruction: only to learn where it is, as nobody returns from there.
 pub const CALL_NEXT: u32 = 11;
+
+/// Behind an instruction that has changed the base of a segment. Only in programs that are traced.
+pub const REBASED: u32 = 12;
 
 /// There is no counter.
 pub const NO_COUNTER: u32 = u32::MAX;

@@ -29,6 +29,11 @@ pub const STATE: Tag = SPECIAL | 1;
 pub const STOP: Tag = SPECIAL | 2;
 /// The call of the kernel at the end of the record before was not made.
 pub const NOT_CALLED: Tag = SPECIAL | 3;
+/// A [`Call`] follows: the thread calls the kernel, with the instruction at the end of the record before.
+pub const CALL: Tag = SPECIAL | 4;
+/// A [`CallResult`] follows: the kernel has come back. Never said of calls that do not come back, or come back elsewhere (`exit`,
+/// `execve`, `rt_sigreturn`), nor by those that begin with one (the child of `fork`).
+pub const RESULT: Tag = SPECIAL | 5;
 
 /// The tag of a record of a unit that was left in the middle, behind so many values.
 #[must_use]
@@ -40,6 +45,19 @@ pub const fn stopped(values: u16) -> Tag {
 #[must_use]
 pub const fn stopped_values(tag: Tag) -> Option<u16> {
     if tag & !(0xffff << 8) == STOP { Some((tag >> 8) as u16) } else { None }
+}
+
+/// How much belongs to a special tag, behind values if it has some.
+#[must_use]
+pub const fn payload(tag: Tag) -> Option<usize> {
+    Some(match tag {
+        STATE => size_of::<State>(),
+        NOT_CALLED => 0,
+        CALL => size_of::<Call>(),
+        RESULT => size_of::<CallResult>(),
+        _ if stopped_values(tag).is_some() => size_of::<Stop>(),
+        _ => return None,
+    })
 }
 
 /// The head of a ring. The first buffer lies a page behind it.
@@ -88,6 +106,31 @@ pub struct State {
     pub gs: u64,
 }
 
+/// A call of the kernel begins.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Which; with [`BY_INTERRUPT`] if it is one of those that 32-bit programs make.
+    pub number: u64,
+    /// What for.
+    pub arguments: [u64; 6],
+    /// Some time before, by the processor's time stamp counter.
+    pub time: u64,
+}
+
+/// In the number of a call: it was made by `int 0x80`, which has numbers of its own.
+pub const BY_INTERRUPT: u64 = 1 << 32;
+
+/// A call of the kernel is over.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallResult {
+    /// What it returns.
+    pub value: u64,
+    /// Some time behind it, by the processor's time stamp counter.
+    pub time: u64,
+}
+
 /// Where a unit was left in the middle.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +141,8 @@ pub struct Stop {
     pub unit: Tag,
     /// The piece it was in.
     pub piece: u32,
+    /// What was in `rcx`: how often an instruction that repeats itself has still to be executed.
+    pub rcx: u64,
 }
 
 /// A unit whose exits have tags.

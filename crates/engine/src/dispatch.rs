@@ -4,13 +4,14 @@ use crate::cache::{By, Entered};
 use crate::flow::Source;
 use crate::process::{PROCESS, Process};
 use crate::restrict;
+use crate::thread::register::RAX;
 use crate::thread::{Thread, offset};
 use crate::translate::{Exit, HOT, Source as _};
 use crate::{kernel_calls, kernel_calls_32, kernel_writes};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_abi::engine as abi;
 use relive_abi::kernel;
-use relive_abi::trace::NOT_CALLED;
+use relive_abi::trace::BY_INTERRUPT;
 
 /// The exit of all returns that find nothing in the table.
 pub const RETURN_EXIT: u32 = u32::MAX;
@@ -99,6 +100,13 @@ fn find(thread: &mut Thread) -> u64 {
                 thread.context.pc = exit.from;
                 return PROCESS.take().as_mut().expect("as before").cache.wait_at(exit.from);
             }
+            let number = thread.context.registers[RAX];
+            if exit.kind == abi::KERNEL {
+                match is_32 {
+                    true => thread.write_call(number | BY_INTERRUPT, kernel_calls_32::arguments(thread)),
+                    false => thread.write_call(number, kernel_calls::arguments(thread).map(|a| a as u64)),
+                }
+            }
             let is_done = match exit.kind {
                 abi::REFUSED => kernel_writes::again(thread),
                 _ if thread.is_masked() => false,
@@ -113,16 +121,26 @@ fn find(thread: &mut Thread) -> u64 {
             let mut guard = PROCESS.take();
             let process = guard.as_mut().expect("as before");
             if is_done {
+                if !thread.is_new() {
+                    thread.write_result(thread.context.registers[RAX]);
+                }
+                let sets_base = !is_32 && number == kernel_calls::number::ARCH_PRCTL;
+                if thread.is_new() || sets_base {
+                    thread.write_context();
+                }
                 return process.go_on(thread, thread.context.pc, By::OUTSIDE);
             }
             // A signal first, then the call again: here it was not made.
             if let Some(unit) = process.cache.unit_at(exit.stub) {
                 thread.interrupted.leave_at(unit, &exit, &mut process.log);
             }
-            if thread.is_traced() {
-                thread.write(&(), NOT_CALLED);
-            }
+            thread.write_not_called();
             process.go_on(thread, exit.from, By::OUTSIDE)
+        }
+        abi::REBASED => {
+            thread.context.pc = exit.to;
+            thread.write_context();
+            process.go_on(thread, exit.to, By::OUTSIDE)
         }
         _ if is_old => process.go_on(thread, exit.to, By::Source(exit.source)),
         _ => process.go_on(thread, exit.to, By::Exit(number)),

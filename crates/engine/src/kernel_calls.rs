@@ -75,6 +75,9 @@ const WATCHED: [u64; 29] = [
     EPOLL_PWAIT2,
 ];
 
+/// What `prctl` is asked for: an end to reading the time stamp counter.
+const NO_TIME: [usize; 2] = [26, 2];
+
 /// Notes which calls the engine wants to see.
 pub fn watch(calls: &mut [u8; KERNEL_CALLS]) {
     for number in WATCHED {
@@ -126,6 +129,8 @@ pub fn handle(thread: &mut Thread) -> bool {
         SETRLIMIT | PRLIMIT64 => limit(number, &call),
         // Comes here only if it cannot be let go.
         PRCTL | SECCOMP if restrict::is_asked(thread) => Err(EINVAL),
+        // Code in the cache of traced programs looks at the time.
+        PRCTL if call[..2] == NO_TIME && thread.is_traced() => Err(EINVAL),
         RSEQ => rseq::call(thread, call),
         _ => {
             kernel_writes::open_ahead(number, &call);

@@ -9,6 +9,11 @@ use crate::thread::register::{R8, R9, R10, RAX, RBP, RBX, RCX, RDI, RDX, RSI};
 /// The instruction.
 pub const CALL: [u8; 2] = [0xcd, 0x80];
 
+/// The program's arguments.
+pub fn arguments(thread: &Thread) -> [u64; 6] {
+    [RBX, RCX, RDX, RSI, RDI, RBP].map(|r| thread.context.registers[r] & 0xffff_ffff)
+}
+
 /// Does what the program asks, if that is the engine's business: `None` if the kernel can be asked as it is. Whether it is done;
 /// if not, a signal is first.
 pub fn handle(thread: &mut Thread) -> Option<bool> {

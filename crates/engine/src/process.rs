@@ -50,10 +50,11 @@ impl Process {
         // Without room it runs all the same; the tool says that it was not counted.
         let log = Log::new(arena, number, pid).unwrap_or_else(Log::nowhere);
         let mut cache = Cache::new(arena.options & abi::COUNT != 0, cache_len(arena));
-        let memory = arena.options & abi::TRACE_MEMORY != 0;
+        let (memory, order) = (arena.options & abi::TRACE_MEMORY, arena.options & abi::TRACE_ORDER);
         cache.tags = (arena.options & abi::TRACE != 0).then_some(Tags {
             first: FIRST_TAG,
-            memory,
+            memory: memory != 0,
+            order: order != 0,
             known: RegSet::EMPTY,
         });
         Self {

@@ -4,14 +4,16 @@ use crate::frame::UserContext;
 use crate::limits;
 use crate::process::Process;
 use crate::room;
-use crate::thread::Thread;
-use crate::thread::register::R11;
+use crate::signals::TRAP_FLAG;
+use crate::thread::register::{R11, RAX, RCX};
+use crate::thread::{Context, Thread};
 use crate::translate::{self, Mark, POINTER, Pen};
 use core::sync::atomic::Ordering;
 use relive_abi::engine as abi;
 use relive_abi::kernel::{self, Errno};
 use relive_abi::trace::{
-    BUFFER_LEN, BUFFERS, GUARD_LEN, NOT_CALLED, RING_LEN, Ring, STATE, State, Stop, Tag, buffer, stopped,
+    BUFFER_LEN, BUFFERS, CALL, Call, CallResult, GUARD_LEN, NOT_CALLED, RESULT, RING_LEN, Ring, STATE, State,
+    Stop, Tag, buffer, stopped,
 };
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Gpr, Insn, Operand};
@@ -85,16 +87,47 @@ impl Thread {
         }
     }
 
+    /// The same, as the engine finds it.
+    pub fn write_context(&mut self) {
+        let Context { registers, rflags, pc, .. } = self.context;
+        self.write_state(&registers, rflags, pc);
+    }
+
     /// Writes down that a unit, with exits from this tag on, was left in the middle.
-    pub fn write_stop(&mut self, unit: Option<Tag>, mark: &Mark) {
-        let Some(unit) = unit.filter(|_| self.is_traced() && !mark.progress.is_over()) else { return };
-        if mark.pen.is_away {
+    pub fn write_stop(&mut self, unit: Option<Tag>, mark: &Mark, context: &mut UserContext) {
+        let Some(unit) = unit.filter(|_| self.is_traced()) else { return };
+        match (mark.pen.is_away, mark.progress.is_over()) {
             // Before a call of the kernel, with the record finished.
-            self.write(&(), NOT_CALLED);
-        } else {
-            let stop = Stop { pc: mark.pc, unit, piece: mark.piece };
-            self.write_behind(mark.pen.values, &stop, stopped(mark.pen.values));
+            (true, false) => self.write(&(), NOT_CALLED),
+            // Right behind it.
+            (true, true) => self.write_result(*context.register(RAX)),
+            (false, false) => {
+                let stop = Stop { pc: mark.pc, unit, piece: mark.piece, rcx: *context.register(RCX) };
+                self.write_behind(mark.pen.values, &stop, stopped(mark.pen.values));
+            }
+            (false, true) => {}
         }
+    }
+
+    /// Writes down that the program calls the kernel.
+    pub fn write_call(&mut self, number: u64, arguments: [u64; 6]) {
+        if self.is_traced() {
+            self.write(&Call { number, arguments, time: time() }, CALL);
+        }
+    }
+
+    /// Writes down what came of it.
+    pub fn write_result(&mut self, value: u64) {
+        if self.is_traced() {
+            self.write(&CallResult { value, time: time() }, RESULT);
+        }
+    }
+
+    /// Whether nothing has been written down yet: then it begins with a state.
+    pub fn is_new(&self) -> bool {
+        self.is_traced()
+            && self.buffer == self.ring + buffer(0)
+            && self.ring().filled.load(Ordering::Relaxed) == 0
     }
 
     /// From the cache, when a signal has come there: the program's state is all in its context.
@@ -114,13 +147,21 @@ impl Thread {
         }
         let registers = core::array::from_fn(|number| *context.register(number));
         self.write_state(&registers, context.rflags, pc);
+        self.resumed = if context.rflags & TRAP_FLAG != 0 { [context.rip, pc] } else { [0; 2] };
         let register = context.register(R11);
         self.r11 = *register;
         *register = self.buffer;
     }
 
+    /// Whether a place in the cache where the program's state is whole is one before which nothing of the program has been
+    /// executed since it went on: what it needs there has only been written down.
+    pub fn has_only_written(&mut self, at: u64, pc: u64) -> bool {
+        let [from, first] = core::mem::take(&mut self.resumed);
+        first == pc && from != at
+    }
+
     /// Writes down that something has happened.
-    pub fn write<T: Copy>(&mut self, what: &T, tag: Tag) {
+    fn write<T: Copy>(&mut self, what: &T, tag: Tag) {
         self.write_behind(0, what, tag);
     }
 
@@ -139,6 +180,13 @@ impl Thread {
             (start as *mut Tag).write_volatile(tag);
         }
         self.buffer = at + size_of::<T>() as u64;
+    }
+
+    /// Writes down that a call of the kernel was not made.
+    pub fn write_not_called(&mut self) {
+        if self.is_traced() {
+            self.write(&(), NOT_CALLED);
+        }
     }
 
     /// The thread may end with what it is about to do.
@@ -195,6 +243,15 @@ impl Thread {
         let register = context.register(register.number());
         *register = self.next_buffer(*register, address - *register);
         true
+    }
+}
+
+/// The time, not before all that has been done.
+fn time() -> u64 {
+    // SAFETY: every processor of this kind has both.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+        core::arch::x86_64::_rdtsc()
     }
 }
 

@@ -4,20 +4,11 @@
 use crate::entry;
 use crate::kernel_calls::number::ARCH_PRCTL;
 use crate::program_memory;
-use crate::thread::{Context, Thread};
+use crate::thread::Thread;
 use relive_abi::kernel::{EOPNOTSUPP, EPERM, Errno};
 
 /// `arch_prctl`.
 pub fn prctl(thread: &mut Thread, call: [usize; 6]) -> Result<usize, Errno> {
-    let result = set_or_get(thread, call);
-    if result.is_ok() {
-        let Context { registers, rflags, pc, .. } = thread.context;
-        thread.write_state(&registers, rflags, pc);
-    }
-    result
-}
-
-fn set_or_get(thread: &mut Thread, call: [usize; 6]) -> Result<usize, Errno> {
     const ARCH_SET_GS: usize = 0x1001;
     const ARCH_GET_GS: usize = 0x1004;
     const ARCH_SHSTK_ENABLE: usize = 0x5001;

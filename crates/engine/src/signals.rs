@@ -50,7 +50,7 @@ const SA_RESTORER: u64 = 0x0400_0000;
 const KEPT: u64 = 1 | 2 | SA_RESTART;
 
 /// The flag that makes the processor trap behind the next instruction.
-const TRAP_FLAG: u64 = 1 << 8;
+pub const TRAP_FLAG: u64 = 1 << 8;
 const DIRECTION_FLAG: u64 = 1 << 10;
 const RESUME_FLAG: u64 = 1 << 16;
 
@@ -433,10 +433,11 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
         match place {
             // The program steps through itself, and this is not a step of its own.
             place if is_traced && !place.is_some_and(|(_, mark)| mark.is_whole(at)) => return,
+            Some((_, mark)) if is_traced && thread.has_only_written(at, mark.pc) => return,
             // The state is the program's.
             Some((unit, mark)) if mark.is_whole(at) => {
                 thread.take_out_of(context, mark.pen);
-                thread.write_stop(tag, &mark);
+                thread.write_stop(tag, &mark, context);
                 if info.number == CHANGED {
                     thread.interrupted.leave((unit, &mark), mark.pc, log);
                     return go_on(thread, process, context, mark.pc);
@@ -462,7 +463,7 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
                     *register = register.wrapping_sub(thread.gs_base);
                 }
                 thread.take_out_of(context, mark.pen);
-                thread.write_stop(tag, &mark);
+                thread.write_stop(tag, &mark, context);
             }
             // The place of the return address cannot be written to.
             Some((_, mark)) if is_fault && mark.pc == RETURNING => {

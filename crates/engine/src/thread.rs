@@ -102,6 +102,8 @@ pub struct Thread {
     pub buffer: u64,
     /// Where its [`relive_abi::trace::Ring`] is; 0 if it is not traced.
     pub ring: u64,
+    /// Where it has gone on behind a signal, if it steps through itself: in the cache, and in the program.
+    pub resumed: [u64; 2],
     /// The process that empties it.
     pub tool: u32,
     /// Whether it does.

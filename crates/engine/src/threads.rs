@@ -13,7 +13,7 @@ use crate::record;
 use crate::room;
 use crate::signals::{self, Handlers};
 use crate::thread::register::{R11, RAX, RCX, RSP};
-use crate::thread::{self, Context, KERNEL_CALLS, RETURNS, Thread, offset};
+use crate::thread::{self, KERNEL_CALLS, RETURNS, Thread, offset};
 use alloc::boxed::Box;
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -197,9 +197,6 @@ fn become_process(process: &mut Process, thread: &mut Thread) {
     let _ = map_counters(process, thread);
     let _ = record::begin(process, thread);
     thread.sign();
-    let mut registers = thread.context.registers;
-    registers[RAX] = 0;
-    thread.write_state(&registers, thread.context.rflags, thread.context.pc);
 }
 
 /// A thread, or a process that uses the same memory for a while.
@@ -294,8 +291,7 @@ fn without_handlers(thread: &Thread) -> u64 {
 unsafe extern "C" fn begun(thread: &mut Thread) {
     thread.tid = kernel::gettid();
     thread.sign();
-    let Context { registers, rflags, pc, .. } = thread.context;
-    thread.write_state(&registers, rflags, pc);
+    thread.write_context();
     thread.put_in();
     signals::use_own_stack(thread);
     if thread.has_no_handlers != 0 {

@@ -17,7 +17,12 @@ pub type Each<'a> = dyn FnMut(&Arena, &Process<'_>) + Send + 'a;
 
 /// Tells of all processes: of each when it is over, and of the rest when `stop` says so; and, to whoever wants to know, of all
 /// that their threads write down until then.
-pub(crate) fn tell<'a>(arena: &Arena, stop: &Receiver<()>, each: &mut Each<'_>, sink: Option<&'a mut Sink<'a>>) {
+pub(crate) fn tell<'a>(
+    arena: &Arena,
+    stop: &Receiver<()>,
+    each: &mut Each<'_>,
+    sink: Option<&'a mut Sink<'a>>,
+) {
     /// How often to look for what is written down: long before all buffers of a thread are full.
     const SOON: Duration = Duration::from_micros(300);
     let mut over = Over::default();

@@ -11,7 +11,7 @@ use crate::measure::leave_all;
 use crate::over::{self, Each};
 use crate::tracee::wait;
 use libc::pid_t;
-use relive_abi::engine::{ALONE, COUNT, TIME, TRACE, TRACE_MEMORY, VERIFY};
+use relive_abi::engine::{ALONE, COUNT, TIME, TRACE, TRACE_MEMORY, TRACE_ORDER, VERIFY};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -22,6 +22,8 @@ use std::sync::mpsc::{self, Receiver};
 pub struct Trace {
     /// Whether accesses to memory are.
     pub memory: bool,
+    /// And when those of them happen that other threads may wait for: `lock` and the like.
+    pub order: bool,
 }
 
 /// How to run a command.
@@ -127,6 +129,7 @@ pub(crate) fn arena_options(options: &Options) -> u32 {
         | flag(options.verify, VERIFY)
         | flag(options.trace.is_some(), TRACE)
         | flag(options.trace.is_some_and(|trace| trace.memory), TRACE_MEMORY)
+        | flag(options.trace.is_some_and(|trace| trace.order), TRACE_ORDER)
 }
 
 /// The command, for [`pass_on`].

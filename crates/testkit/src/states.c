@@ -7,10 +7,12 @@
 //   X           answers with the places of mask registers, upper halves of vector registers and upper vector registers among the vector
 //               registers and the like, 0 if there are none, then with the length and the bytes of all these
 //   Y n bytes   sets them
+//   T           lets the program and all that it starts, threads and processes, go to their ends, and answers with a record for the state
+//               behind each instruction of each of them, and behind the last with one whose process is 0
 // Numbers are 8 bytes. A record: how the program stopped (0: as it should; below 256: by a signal, which is delivered with the next
 // step; 256 and the status: it has ended), its process, its registers as in `struct user_regs_struct`, the 16 bytes at its program
 // counter.
-// Exits with 125 if the program cannot be watched. One thread only; children run unwatched.
+// Exits with 125 if the program cannot be watched. But for T, one thread only; children run unwatched.
 #define _GNU_SOURCE
 #include <cpuid.h>
 #include <elf.h>
@@ -82,7 +84,7 @@ static void record(void) {
         all.stop = 256 + (WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     } else {
         if (WSTOPSIG(status) != SIGTRAP) all.stop = WSTOPSIG(status);
-        if (ptrace(PTRACE_GETREGS, pid, 0, &all.registers)) fail("registers");
+        if (ptrace(PTRACE_GETREGS, pid, 0, &all.registers) && errno != ESRCH) fail("registers");
         // As much as there is of it: the next page need not exist.
         for (size_t done = 0; done < sizeof all.code;) {
             uint64_t at = all.registers.rip + done, left = 4096 - at % 4096;
@@ -95,12 +97,43 @@ static void record(void) {
     put(&all, sizeof all);
 }
 
+static void step(pid_t who, int signal) {
+    // One that has just been killed says so by itself.
+    if (ptrace(PTRACE_SINGLESTEP, who, 0, signal) && errno != ESRCH) fail("step");
+}
+
+static void run_all(void) {
+    enum { MOST = 64 };
+    pid_t known[MOST] = {pid};
+    int count = 1;
+    int options = PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
+    ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL | options);
+    step(pid, 0);
+    while ((pid = waitpid(-1, &status, __WALL)) > 0) {
+        int is_known = 0;
+        for (int i = 0; i < count; i++) is_known |= known[i] == pid;
+        if (!is_known && count < MOST) known[count++] = pid;
+        if (!WIFSTOPPED(status)) {
+            record();
+            continue;
+        }
+        // In the middle of a call that starts something.
+        int is_event = status >> 16 != 0;
+        if (!is_known) status = W_STOPCODE(SIGTRAP); // it begins
+        if (!is_event) record();
+        step(pid, is_event || WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status));
+    }
+    pid = 0;
+    record();
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 125;
     pid = fork();
     if (pid == 0) {
         int nothing = open("/dev/null", O_RDWR);
         for (int i = 0; i < 3; i++) dup2(nothing, i);
+        if (nothing > 2) close(nothing);
         personality(ADDR_NO_RANDOMIZE);
         ptrace(PTRACE_TRACEME, 0, 0, 0);
         execv(argv[1], argv + 1);
@@ -127,6 +160,9 @@ int main(int argc, char **argv) {
                 }
                 record();
             }
+            break;
+        case 'T':
+            run_all();
             break;
         case 'G':
             record();

@@ -249,6 +249,24 @@ impl Watched {
         (0..count).map(|_| read_state(&mut self.answers).0).collect()
     }
 
+    /// Lets the program and all that it starts go to their ends. Tells of the state behind each instruction, and of which thread.
+    pub fn run_all(&mut self, mut each: impl FnMut(u64, State)) {
+        order(&mut self.orders, b'T', &[]);
+        loop {
+            let (state, thread) = read_state(&mut self.answers);
+            if thread == 0 {
+                return;
+            }
+            each(thread, state);
+        }
+    }
+
+    /// The program, as the kernel numbers it.
+    pub fn id(&mut self) -> u64 {
+        order(&mut self.orders, b'G', &[]);
+        read_state(&mut self.answers).1
+    }
+
     /// Puts the registers of `state` in place. A signal that has arrived is forgotten.
     pub fn set_registers(&mut self, state: &State) {
         let bytes: Vec<u8> = state.registers.iter().flat_map(|r| r.to_le_bytes()).collect();

@@ -23,7 +23,7 @@ enum Kept {
 
 fn run(command: Vec<OsString>, most: u64, memory: bool) -> Result<Vec<Kept>, Box<dyn Error>> {
     let (count, time, follow, verify) = (false, false, true, false);
-    let trace = Some(What { memory });
+    let trace = Some(What { memory, order: false });
     let options = Options { command, count, time, follow, verify, cache_len: 512 << 20, trace };
     let (mut kept, mut len) = (Vec::new(), 0);
     let mut sink = |news: &News<'_>| match *news {
@@ -93,7 +93,8 @@ impl Clock {
         const TICK: u64 = 10_000_000;
         let figures = std::fs::read_to_string("/proc/self/stat").expect("a kernel that counts");
         let behind_name = figures.rsplit(')').next().unwrap_or_default();
-        let ticks = behind_name.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok());
+        let ticks =
+            behind_name.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok());
         Self(ticks.sum::<u64>() * TICK)
     }
 
@@ -106,7 +107,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1).peekable();
     let mut most = 256;
     if arguments.next_if(|word| word == "--most").is_some() {
-        most = arguments.next().and_then(|word| word.to_str()?.parse().ok()).ok_or("--most needs a number")?;
+        most =
+            arguments.next().and_then(|word| word.to_str()?.parse().ok()).ok_or("--most needs a number")?;
     }
     let memory = arguments.next_if(|word| word == "--control").is_none();
     let kept = run(arguments.collect(), most << 20, memory)?;
@@ -127,11 +129,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (records, instructions) = (sum(|segment| segment.records), count.instructions as f64);
     let (raw, packed, control) =
         (sum(|segment| segment.raw), sum(Segment::packed), sum(Segment::packed_control));
-    println!("instructions   {:>14}   in {records} records of {:.1}", count.instructions, instructions / records);
+    println!(
+        "instructions   {:>14}   in {records} records of {:.1}",
+        count.instructions,
+        instructions / records
+    );
     println!("accesses       {:>14}   sum {:x}", count.accesses, count.sum);
     println!("written down   {:>14.3}   bytes for each instruction", raw / instructions);
-    println!("packed         {:>14.4}   of these {:.4} for control flow", packed / instructions, control / instructions);
-    println!("to pack        {:>14.1}   ns for each record, {:.2} for each instruction", packing as f64 / records, packing as f64 / instructions);
-    println!("to replay      {:>14.1}   ns for each record, {:.0} million instructions a second", replaying as f64 / records, instructions * 1e3 / replaying as f64);
+    println!(
+        "packed         {:>14.4}   of these {:.4} for control flow",
+        packed / instructions,
+        control / instructions
+    );
+    println!(
+        "to pack        {:>14.1}   ns for each record, {:.2} for each instruction",
+        packing as f64 / records,
+        packing as f64 / instructions
+    );
+    println!(
+        "to replay      {:>14.1}   ns for each record, {:.0} million instructions a second",
+        replaying as f64 / records,
+        instructions * 1e3 / replaying as f64
+    );
     Ok(())
 }

@@ -98,7 +98,15 @@ impl Machine {
                     slot += 1;
                 }
                 Operation::Access {
-                    base, index, shift, segment, kind, is_locked, step, size, displacement,
+                    base,
+                    index,
+                    shift,
+                    segment,
+                    kind,
+                    is_locked,
+                    step,
+                    size,
+                    displacement,
                 } => {
                     let address = self.sum(base, index, shift, displacement).wrapping_add(self.get(segment));
                     found.references.push(Reference { address, size, step, kind, is_locked });
@@ -121,24 +129,36 @@ impl Machine {
         Ok(())
     }
 
-    /// Executes the first so many of a unit's instructions, wherever that is.
+    /// Executes the first so many of a unit's instructions, wherever that is, with so many values. Of the next one, if it repeats
+    /// itself, as much as has been done when so much is `left` of it.
     pub(crate) fn run_steps<V: Values>(
         &mut self,
         unit: &Unit,
-        steps: usize,
+        (steps, left): (usize, u64),
+        count: usize,
         values: &mut V,
         found: &mut Found,
     ) -> Result<(), V::Error> {
         let mut effects = EffectsReader::new();
-        let mut knowledge = Knowledge::of(unit.known);
+        let mut knowledge = Knowledge::of(unit.known, unit.operations.order);
         let mut slot = unit.operations.slot;
-        for step in 0..steps.min(unit.steps.len()) {
+        for step in 0..(steps + 1).min(unit.steps.len()) {
             let Some(insn) = unit.decode(step) else { break };
             let (accesses, replayed) = (effects.accesses(&insn), effects.replayed(&insn));
             let needed = knowledge.step(&accesses, &replayed);
-            let (step, is_locked) = (step as u16, insn.is_locked());
-            let instruction = Instruction { step, is_locked, accesses, replayed, needed };
-            self.instruction(&instruction, &mut slot, values, found)?;
+            let instruction = Instruction { step: step as u16, accesses, replayed, needed };
+            if step < steps {
+                self.instruction(&instruction, &mut slot, values, found)?;
+                continue;
+            }
+            let used = (slot - unit.operations.slot) as usize;
+            if needed.before.gprs().count() <= count - used.min(count) {
+                for register in needed.before.gprs() {
+                    self.registers[register.number()] = values.value(slot)?;
+                    slot += 1;
+                }
+                self.repeated(&instruction, left, found);
+            }
         }
         Ok(())
     }
@@ -166,6 +186,10 @@ impl Machine {
         if needed.flags {
             backwards = next_value()? & DIRECTION != 0;
         }
+        if needed.times {
+            let (step, before, after) = (instruction.step, next_value()?, next_value()?);
+            found.stamps.push(Stamp { step, before, after });
+        }
         for register in needed.after.gprs() {
             next[register.number()] = next_value()?;
         }
@@ -177,27 +201,39 @@ impl Machine {
 
     /// Tells of an instruction's accesses; `left` is what is in `rcx` afterwards.
     fn accesses(&self, instruction: &Instruction, left: u64, found: &mut Found) {
-        let &Instruction { step, is_locked, ref accesses, .. } = instruction;
+        let compares = instruction.accesses.iter().find_map(|access| match access.how {
+            How::Repeated { compares } => Some(compares),
+            _ => None,
+        });
+        match compares {
+            None => self.turns(instruction, 1, found),
+            Some(compares) => self.repeated(instruction, if compares { left } else { 0 }, found),
+        }
+    }
+
+    /// Tells of the accesses of an instruction that repeats itself, until so much is left in `rcx`.
+    fn repeated(&self, instruction: &Instruction, left: u64, found: &mut Found) {
+        let repeated = instruction.accesses.iter().find(|access| matches!(access.how, How::Repeated { .. }));
+        if let Some(access) = repeated {
+            let width = if access.place.narrow { u64::from(u32::MAX) } else { u64::MAX };
+            let all = self.registers[Gpr::RCX.number()] & width;
+            self.turns(instruction, all.saturating_sub(left & width), found);
+        }
+    }
+
+    fn turns(&self, instruction: &Instruction, times: u64, found: &mut Found) {
+        let &Instruction { step, ref accesses, .. } = instruction;
         let base = |access: &Access| match access.segment {
             Segment::None => 0,
             Segment::Fs => self.get(FS),
             Segment::Gs => self.get(GS),
         };
-        let repeated = accesses.iter().find_map(|access| match access.how {
-            How::Repeated { compares } => Some((compares, access.place.narrow)),
-            _ => None,
-        });
-        let times = repeated.map_or(1, |(compares, narrow)| {
-            let width = if narrow { u64::from(u32::MAX) } else { u64::MAX };
-            let all = self.registers[Gpr::RCX.number()] & width;
-            if compares { all.wrapping_sub(left & width) } else { all }
-        });
         for n in 0..times {
             for access in accesses {
                 let by = n.wrapping_mul(u64::from(access.size)).cast_signed();
                 let by = if self.backwards { by.wrapping_neg() } else { by };
                 let address = access.address_beyond(self.general(), base(access), by);
-                let (size, kind) = (access.size, access.kind);
+                let &Access { size, kind, is_locked, .. } = access;
                 found.references.push(Reference { address, size, step, kind, is_locked });
             }
         }

@@ -5,8 +5,8 @@
 
 use crate::units::Unit;
 use relive_code::isa::{
-    Access, AccessKind, Accesses, EffectsReader, Gpr, How, Insn, Knowledge, Needed, Operation as Computed, Part,
-    Place, RegSet, Replayed, Segment, Set, Term,
+    Access, AccessKind, Accesses, EffectsReader, Gpr, How, Insn, Knowledge, Needed, Operation as Computed,
+    Part, Place, RegSet, Replayed, Segment, Set, Term,
 };
 
 /// Where registers end and what is treated like them begins: always zero.
@@ -49,7 +49,6 @@ pub(crate) enum Operation {
 #[derive(Debug)]
 pub(crate) struct Instruction {
     pub(crate) step: u16,
-    pub(crate) is_locked: bool,
     pub(crate) accesses: Accesses,
     pub(crate) replayed: Replayed,
     pub(crate) needed: Needed,
@@ -67,6 +66,8 @@ pub(crate) struct Operations {
     pub(crate) slot: u32,
     /// Whether accesses to memory are written down.
     pub(crate) memory: bool,
+    /// Whether it is written down when instructions happen that other threads may wait for.
+    pub(crate) order: bool,
 }
 
 /// What it means that a unit was left by an exit.
@@ -107,15 +108,16 @@ pub(crate) fn compile(
     unit: &Unit,
     insns: &[Insn],
     memory: bool,
+    order: bool,
     slot: u32,
     effects: &mut EffectsReader,
 ) -> Operations {
     let mut compiler = Compiler {
         items: Vec::new(),
         moved: [0; 16],
-        knowledge: Knowledge::of(unit.known),
+        knowledge: Knowledge::of(unit.known, order),
         way: Way::default(),
-        all: Operations { slot, memory, ..Operations::default() },
+        all: Operations { slot, memory, order, ..Operations::default() },
     };
     // Where the unit can be left: behind so many instructions.
     let mut ends: Vec<u32> = unit.exits.iter().map(|exit| exit.steps).collect();
@@ -149,10 +151,8 @@ struct Compiler {
 
 impl Compiler {
     fn push(&mut self, operation: Operation, uses: RegSet, changes: RegSet) {
-        let is_pure = !matches!(
-            operation,
-            Operation::Value(_) | Operation::Access { .. } | Operation::Instruction(_)
-        );
+        let is_pure =
+            !matches!(operation, Operation::Value(_) | Operation::Access { .. } | Operation::Instruction(_));
         self.items.push(Item { operation, uses, changes, is_pure });
     }
 
@@ -180,7 +180,6 @@ impl Compiler {
         let before = self.knowledge;
         let needed = self.knowledge.step(&accesses, &replayed);
         let known = before.known() | needed.before;
-        let is_locked = insn.is_locked();
         self.stack(&replayed, &needed);
         self.way.turns |= needed.flags || replayed.backwards.is_some();
         if !is_short(&accesses, &replayed, &needed) {
@@ -190,7 +189,7 @@ impl Compiler {
             self.moved = [0; 16];
             let number = self.all.instructions.len() as u32;
             self.way.values += needed.len() as u16;
-            self.all.instructions.push(Instruction { step, is_locked, accesses, replayed, needed });
+            self.all.instructions.push(Instruction { step, accesses, replayed, needed });
             self.push(Operation::Instruction(number), RegSet::GPRS, RegSet::EMPTY);
             return;
         }
@@ -198,7 +197,7 @@ impl Compiler {
             self.value(register);
         }
         for access in &accesses {
-            let operation = self.access(access, step, is_locked);
+            let operation = self.access(access, step);
             self.push(operation, access.place.registers(), RegSet::EMPTY);
         }
         let after = std::mem::replace(&mut self.knowledge, before);
@@ -226,14 +225,14 @@ impl Compiler {
         }
     }
 
-    fn access(&self, access: &Access, step: u16, is_locked: bool) -> Operation {
+    fn access(&self, access: &Access, step: u16) -> Operation {
         let (base, index, shift, displacement) = self.place(&access.place);
         let segment = match access.segment {
             Segment::None => ZERO,
             Segment::Fs => FS,
             Segment::Gs => GS,
         };
-        let (kind, size) = (access.kind, access.size);
+        let &Access { kind, size, is_locked, .. } = access;
         Operation::Access { base, index, shift, segment, kind, is_locked, step, size, displacement }
     }
 
@@ -246,8 +245,9 @@ impl Compiler {
         }
         let number = |register: Gpr| register.number() as u8;
         let base = place.base.map_or(ZERO, number);
-        let (index, shift) =
-            place.index.map_or((ZERO, 0), |(register, scale)| (number(register), scale.trailing_zeros() as u8));
+        let (index, shift) = place
+            .index
+            .map_or((ZERO, 0), |(register, scale)| (number(register), scale.trailing_zeros() as u8));
         (base, index, shift, displacement)
     }
 
@@ -313,7 +313,8 @@ impl Compiler {
         next.for_each(|(_, way)| way.operations = kept);
         let items = self.items.iter().zip(&keeps).filter(|(_, keep)| **keep);
         self.all.list = items.map(|(item, _)| item.operation).collect();
-        let way = |steps: u32| at_end.iter().find(|(end, _)| *end == steps).map_or(Way::default(), |(_, way)| *way);
+        let way =
+            |steps: u32| at_end.iter().find(|(end, _)| *end == steps).map_or(Way::default(), |(_, way)| *way);
         self.all.ways = unit.exits.iter().map(|exit| way(exit.steps)).collect();
         self.all
     }
@@ -322,5 +323,9 @@ impl Compiler {
 /// Whether there is an operation for everything that an instruction does.
 fn is_short(accesses: &Accesses, replayed: &Replayed, needed: &Needed) -> bool {
     let is_plain = |access: &Access| access.how == How::Plain && !access.place.narrow;
-    accesses.iter().all(is_plain) && replayed.sets.len() <= 1 && replayed.backwards.is_none() && !needed.flags
+    accesses.iter().all(is_plain)
+        && replayed.sets.len() <= 1
+        && replayed.backwards.is_none()
+        && !needed.flags
+        && !needed.times
 }

@@ -46,8 +46,8 @@ pub enum Origin {
 }
 
 impl Process {
-    pub(crate) fn new(number: u32, pid: u32, memory: bool) -> Self {
-        Self { number, pid, parent: None, units: Units::new(memory), mappings: Vec::new() }
+    pub(crate) fn new(number: u32, pid: u32, memory: bool, order: bool) -> Self {
+        Self { number, pid, parent: None, units: Units::new(memory, order), mappings: Vec::new() }
     }
 
     /// All that a process has that another was forked off: so many of its units and mappings.

@@ -3,7 +3,9 @@
 use crate::machine::{Found, Machine, Values};
 use crate::units::{State, Units, Words};
 use crate::visit::{Event, Ran, Visitor};
-use relive_abi::trace::{NOT_CALLED, SPECIAL, STATE, Stop, Tag, stopped_values};
+use relive_abi::trace::{
+    CALL, Call, CallResult, NOT_CALLED, RESULT, SPECIAL, STATE, Stop, Tag, stopped_values,
+};
 
 /// What a thread has written down, whatever form it has.
 pub(crate) trait Source: Values<Error = Wrong> {
@@ -12,6 +14,12 @@ pub(crate) trait Source: Values<Error = Wrong> {
 
     /// The state that belongs to the tag.
     fn state(&mut self) -> Result<State, Wrong>;
+
+    /// The call of the kernel that belongs to the tag.
+    fn call(&mut self) -> Result<Call, Wrong>;
+
+    /// The same for its result.
+    fn result(&mut self) -> Result<CallResult, Wrong>;
 
     /// Where a unit was left in the middle, behind so many values, which come next.
     fn stop(&mut self, values: u16) -> Result<Stop, Wrong>;
@@ -118,16 +126,25 @@ impl Replay {
                 visitor.event(&Event::State(state));
             }
             NOT_CALLED => visitor.event(&Event::NotCalled),
+            CALL => {
+                let Call { number, arguments, time } = source.call()?;
+                visitor.event(&Event::Call { number, arguments, time });
+            }
+            RESULT => {
+                let CallResult { value, time } = source.result()?;
+                visitor.event(&Event::Result { value, time });
+            }
             tag => {
                 let values = stopped_values(tag).ok_or(Wrong::UnknownTag(tag))?;
                 let stop = source.stop(values)?;
                 let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
                 let steps = unit.steps_before(&stop);
                 self.found.clear();
+                let count = values.into();
                 let mut values = Counted { source, slot: unit.operations.slot, left: values };
                 if unit.operations.memory && !self.is_control_alone {
                     let machine = self.machine.as_mut().ok_or(Wrong::NoState)?;
-                    machine.run_steps(unit, steps, &mut values, &mut self.found)?;
+                    machine.run_steps(unit, (steps, stop.rcx), count, &mut values, &mut self.found)?;
                     values.skip()?;
                 }
                 let Found { references, stamps } = &self.found;
@@ -136,6 +153,14 @@ impl Replay {
         }
         Ok(())
     }
+}
+
+/// Reads something off the beginning of bytes.
+pub(crate) fn words<'a, T>(bytes: &mut &'a [u8], read: fn(&mut Words<'a>) -> Option<T>) -> Result<T, Wrong> {
+    let mut words = Words(bytes);
+    let found = read(&mut words).ok_or(Wrong::CutShort)?;
+    *bytes = words.0;
+    Ok(found)
 }
 
 /// As many values as there are.
@@ -203,10 +228,15 @@ impl Source for Raw<'_> {
     }
 
     fn state(&mut self) -> Result<State, Wrong> {
-        let mut words = Words(self.bytes);
-        let state = words.state().ok_or(Wrong::CutShort)?;
-        self.bytes = words.0;
-        Ok(state)
+        words(&mut self.bytes, Words::state)
+    }
+
+    fn call(&mut self) -> Result<Call, Wrong> {
+        words(&mut self.bytes, Words::call)
+    }
+
+    fn result(&mut self) -> Result<CallResult, Wrong> {
+        words(&mut self.bytes, Words::result)
     }
 
     fn stop(&mut self, values: u16) -> Result<Stop, Wrong> {

@@ -2,8 +2,8 @@
 
 use crate::operations::{Operations, compile};
 use relive_abi::engine::{CODE, TRACED};
+use relive_abi::trace::{Call, CallResult, FIRST_TAG, Stop};
 pub use relive_abi::trace::{State, Tag};
-use relive_abi::trace::{FIRST_TAG, Stop};
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, EffectsReader, Gpr, Insn, RegSet};
 use std::sync::Arc;
@@ -88,16 +88,19 @@ pub struct Units {
     pub(crate) mappings: u32,
     /// Whether accesses to memory are written down.
     memory: bool,
+    /// And when those happen that other threads may wait for.
+    order: bool,
     effects: EffectsReader,
 }
 
 const NONE: u32 = u32::MAX;
 
 impl Units {
-    /// None yet, of a process of which accesses to memory are written down or not.
+    /// None yet, of a process of which accesses to memory are written down or not, and when those happen that other threads may
+    /// wait for.
     #[must_use]
-    pub fn new(memory: bool) -> Self {
-        Self { memory, ..Self::default() }
+    pub fn new(memory: bool, order: bool) -> Self {
+        Self { memory, order, ..Self::default() }
     }
 
     /// Takes in a record of the log of a process.
@@ -131,7 +134,7 @@ impl Units {
         for exit in &mut unit.exits {
             exit.steps = ends.get(usize::from(exit.piece)).copied().unwrap_or_default();
         }
-        unit.operations = compile(&unit, &insns, self.memory, self.slot, &mut self.effects);
+        unit.operations = compile(&unit, &insns, self.memory, self.order, self.slot, &mut self.effects);
         self.slot += unit.operations.values();
         let start = unit.first.saturating_sub(FIRST_TAG) as usize;
         let end = start + unit.exits.len();
@@ -151,7 +154,7 @@ impl Units {
         let tags = end.map_or(0, |end| end - FIRST_TAG as usize).min(self.by_tag.len());
         let by_tag = self.by_tag[..tags].to_vec();
         let slot = all.last().map_or(0, |unit| unit.operations.slot + unit.operations.values());
-        Self { all, by_tag, slot, ..Self::new(self.memory) }
+        Self { all, by_tag, slot, ..Self::new(self.memory, self.order) }
     }
 
     /// All of them, in the order in which they were made.
@@ -220,7 +223,20 @@ impl Words<'_> {
         Some(State { registers, flags: self.u64()?, pc: self.u64()?, fs: self.u64()?, gs: self.u64()? })
     }
 
+    pub(crate) fn call(&mut self) -> Option<Call> {
+        let number = self.u64()?;
+        let mut arguments = [0; 6];
+        for argument in &mut arguments {
+            *argument = self.u64()?;
+        }
+        Some(Call { number, arguments, time: self.u64()? })
+    }
+
+    pub(crate) fn result(&mut self) -> Option<CallResult> {
+        Some(CallResult { value: self.u64()?, time: self.u64()? })
+    }
+
     pub(crate) fn stop(&mut self) -> Option<Stop> {
-        Some(Stop { pc: self.u64()?, unit: self.u32()?, piece: self.u32()? })
+        Some(Stop { pc: self.u64()?, unit: self.u32()?, piece: self.u32()?, rcx: self.u64()? })
     }
 }

@@ -34,7 +34,8 @@ pub struct Stamp {
 pub struct Ran<'a> {
     /// The unit.
     pub unit: &'a Unit,
-    /// How many of its instructions were executed.
+    /// How many of its instructions were executed. Of one that repeats itself, a part may have been in addition, if the unit was left
+    /// in the middle: its accesses are told.
     pub steps: usize,
     /// By which exit it was left; none if it was left in the middle.
     pub exit: Option<usize>,

@@ -110,7 +110,9 @@ pub(super) fn print(trace: &Trace, selected: &Selected, out: &mut dyn Write) -> 
         "thread", "instructions", "reads", "writes", "both", "bytes", "code hash", "address hash"
     )?;
     let all: Vec<_> = segments.iter().zip(&counts).collect();
-    for of_thread in all.chunk_by(|(one, _), (next, _)| (one.process, one.thread) == (next.process, next.thread)) {
+    for of_thread in
+        all.chunk_by(|(one, _), (next, _)| (one.process, one.thread) == (next.process, next.thread))
+    {
         let mut sum = Count::NONE;
         of_thread.iter().for_each(|(_, count)| sum.append(count));
         writeln!(

@@ -79,7 +79,9 @@ pub(super) fn print(
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(segment) = segments.get(number) else { return Ok(()) };
-            let Some(to) = senders[number].lock().expect("nobody panics with it").take() else { return Ok(()) };
+            let Some(to) = senders[number].lock().expect("nobody panics with it").take() else {
+                return Ok(());
+            };
             let (before, out) = (segment.first_instruction, Vec::new());
             let mut telling = Telling { teller: teller(segment), selected, before, out, to, is_over: false };
             telling.teller.begin(&mut telling.out);
@@ -98,9 +100,9 @@ pub(super) fn print(
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(segments.len().max(1));
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let written = receivers.into_iter().try_for_each(|blocks| {
-            blocks.into_iter().try_for_each(|block| out.write_all(&block))
-        });
+        let written = receivers
+            .into_iter()
+            .try_for_each(|blocks| blocks.into_iter().try_for_each(|block| out.write_all(&block)));
         // Those that still wait for somebody to read are told that nobody does.
         senders.iter().for_each(|sender| drop(sender.lock().expect("nobody panics with it").take()));
         workers.into_iter().try_for_each(|worker| worker.join().expect("whole"))?;

@@ -19,7 +19,11 @@ impl Selected {
         let processes = trace.processes().filter(|number| args.processes.contains(number) || by_pid(number));
         Self {
             threads: args.threads.clone(),
-            processes: if args.processes.is_empty() { trace.processes().collect() } else { processes.collect() },
+            processes: if args.processes.is_empty() {
+                trace.processes().collect()
+            } else {
+                processes.collect()
+            },
             from: args.from,
             to: args.to.unwrap_or(u64::MAX),
             memory: !(args.blocks || args.instructions || args.calls),

@@ -17,7 +17,12 @@ pub(super) fn print(trace: &Trace, selected: &Selected, out: &mut dyn Write) -> 
     let each = |bytes: u64| bytes as f64 / instructions.max(1) as f64;
     let (packed, control) = (sum(Segment::packed), sum(Segment::packed_control));
     let what = if about.memory { "control flow and memory" } else { "control flow alone" };
-    writeln!(out, "{what}, {} in {}", several(segments.len() as u64, "segment"), several(instructions, "instruction"))?;
+    writeln!(
+        out,
+        "{what}, {} in {}",
+        several(segments.len() as u64, "segment"),
+        several(instructions, "instruction")
+    )?;
     writeln!(
         out,
         "written down {} bytes ({:.3} for each instruction), stored in {} ({:.4}; {:.4} for control flow)\n",

@@ -92,7 +92,9 @@ impl Teller for Instructions {
     fn ran(&mut self, ran: &Ran<'_>, from: usize, to: usize, out: &mut Vec<u8>) {
         let unit = ran.unit;
         let texts = self.texts.entry(unit.number).or_insert_with(|| {
-            let text = |step| unit.decode(step).map_or_else(String::new, |insn| insn.text(Syntax::Intel).to_string());
+            let text = |step| {
+                unit.decode(step).map_or_else(String::new, |insn| insn.text(Syntax::Intel).to_string())
+            };
             (0..unit.steps.len()).map(text).collect()
         });
         for (step, text) in unit.steps[from..to].iter().zip(&texts[from..to]) {

@@ -88,7 +88,7 @@ fn trace(args: &Args) -> Result<Ended> {
         verify: false,
         follow: args.follow_children == "yes",
         cache_len: args.cache_size << 20,
-        trace: Some(Trace { memory: !args.control_flow_only }),
+        trace: Some(Trace { memory: !args.control_flow_only, order: !args.control_flow_only }),
     };
     let mut recording = match args.no_store {
         true => None,
@@ -117,7 +117,9 @@ fn trace(args: &Args) -> Result<Ended> {
                     line.show(|| recording.summary());
                     if let Some(error) = (!said).then(|| recording.failed()).flatten() {
                         line.clear();
-                        eprintln!("relive: the trace ends here, and the command goes on: cannot write: {error}");
+                        eprintln!(
+                            "relive: the trace ends here, and the command goes on: cannot write: {error}"
+                        );
                         said = true;
                     }
                 }
@@ -150,7 +152,9 @@ fn trace(args: &Args) -> Result<Ended> {
                 ),
                 Ok(_) => {}
                 Err(_) if failed => {}
-                Err(error) => eprintln!("relive: the end of {}: cannot write: {error}", output(args).display()),
+                Err(error) => {
+                    eprintln!("relive: the end of {}: cannot write: {error}", output(args).display())
+                }
             }
         }
     }
@@ -169,7 +173,10 @@ fn output(args: &Args) -> PathBuf {
 fn begin(args: &Args) -> Result<Recording> {
     let path = output(args);
     let file = File::create(&path).with_context(|| {
-        format!("cannot write {}: is the folder there, and writable? Name another place with -o", path.display())
+        format!(
+            "cannot write {}: is the folder there, and writable? Name another place with -o",
+            path.display()
+        )
     })?;
     let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let about = About {
@@ -177,7 +184,7 @@ fn begin(args: &Args) -> Result<Recording> {
         command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         began,
         memory: !args.control_flow_only,
-        order: false,
+        order: !args.control_flow_only,
     };
     Ok(Recording::new(file, &about, args.ring))
 }

@@ -30,7 +30,8 @@ impl Line {
         }
         let Summary { instructions, len, .. } = summary();
         let rate = instructions as f64 / self.started.elapsed().as_secs_f64() / 1e6;
-        let line = format!("{} instructions, {} bytes, {rate:.0} million/s", grouped(instructions), grouped(len));
+        let line =
+            format!("{} instructions, {} bytes, {rate:.0} million/s", grouped(instructions), grouped(len));
         // One write, so that nothing comes in between.
         let _ = std::io::stderr().write_all(format!("\r{line}\x1b[K").as_bytes());
         self.shown = Instant::now();

@@ -22,6 +22,8 @@ pub struct Access {
     pub kind: AccessKind,
     /// What else has to be known.
     pub how: How,
+    /// Whether nobody else can come in between (`lock`, and `xchg` with memory).
+    pub is_locked: bool,
 }
 
 /// What an address is relative to.
@@ -234,6 +236,7 @@ impl EffectsReader {
                 size: Access::LINE as u32,
                 kind: AccessKind::Write,
                 how: How::Line,
+                is_locked: false,
             }),
             // Copies one pointer to a frame after the other: the decoder says so in the right order.
             Mnemonic::Enter => {}
@@ -274,6 +277,7 @@ fn access(insn: &Insn, used: &UsedMemory) -> Option<Access> {
         size: size as u32,
         kind,
         how,
+        is_locked: insn.is_locked(),
     })
 }
 
@@ -361,6 +365,19 @@ impl Insn {
     pub fn is_locked(&self) -> bool {
         let raw = &self.raw;
         raw.has_lock_prefix() || (raw.mnemonic() == Mnemonic::Xchg && raw.op0_kind() == OpKind::Memory)
+    }
+
+    /// Whether it changes what addresses relative to `fs` or `gs` are relative to.
+    #[must_use]
+    pub fn changes_base(&self) -> bool {
+        let is_segment = |register| matches!(register, Register::FS | Register::GS);
+        match self.raw.mnemonic() {
+            Mnemonic::Wrfsbase | Mnemonic::Wrgsbase | Mnemonic::Lfs | Mnemonic::Lgs => true,
+            Mnemonic::Mov | Mnemonic::Pop => {
+                self.raw.op0_kind() == OpKind::Register && is_segment(self.raw.op0_register())
+            }
+            _ => false,
+        }
     }
 
     /// Whether it is a string instruction with a prefix that repeats it.

@@ -7,15 +7,21 @@ use super::{Accesses, Flag, Gpr, How, RegSet, Replayed};
 
 /// The registers whose values are known, and perhaps the direction flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Knowledge(RegSet);
+pub struct Knowledge {
+    known: RegSet,
+    /// Whether it has to be known when instructions happen that other threads may wait for.
+    order: bool,
+}
 
-/// What has to be written down of an instruction.
+/// What has to be written down of an instruction, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needed {
     /// Registers before it, in the order of their numbers.
     pub before: RegSet,
-    /// The word at the top of the stack before it, from which it loads flags.
+    /// The word on the stack before it, from which it loads flags.
     pub flags: bool,
+    /// The time right before it, and the time right behind it.
+    pub times: bool,
     /// Registers behind it, in the order of their numbers.
     pub after: RegSet,
 }
@@ -24,7 +30,8 @@ impl Needed {
     /// How many words that are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.before.gprs().count() + usize::from(self.flags) + self.after.gprs().count()
+        let others = usize::from(self.flags) + 2 * usize::from(self.times);
+        self.before.gprs().count() + others + self.after.gprs().count()
     }
 
     /// Whether there is nothing.
@@ -38,34 +45,31 @@ impl Knowledge {
     /// What is known wherever code is entered: the stack pointer and the direction flag.
     pub const ALWAYS: RegSet = RegSet::gpr(Gpr::RSP).with(RegSet::flag(Flag::Df));
 
-    /// The same as a whole.
-    pub const LEAST: Self = Self(Self::ALWAYS);
-
     /// These, and what is always known.
     #[must_use]
-    pub fn of(registers: RegSet) -> Self {
-        Self(registers | Self::ALWAYS)
+    pub fn of(registers: RegSet, order: bool) -> Self {
+        Self { known: registers | Self::ALWAYS, order }
     }
 
     /// What is known.
     #[must_use]
     pub fn known(self) -> RegSet {
-        self.0
+        self.known
     }
 
     /// Goes on behind an instruction, given what it accesses and what it does. Says what has to be written down.
     pub fn step(&mut self, accesses: &Accesses, replayed: &Replayed) -> Needed {
         let needs = accesses.iter().fold(RegSet::EMPTY, |all, access| all | access.needs());
-        let before = (needs - self.0) & RegSet::GPRS;
-        self.0 |= before;
-        let known = self.0;
+        let before = (needs - self.known) & RegSet::GPRS;
+        let known = self.known | before;
+        let times = self.order && accesses.iter().any(|access| access.is_locked);
         let computed = replayed.sets.iter().filter(|set| known.contains(set.needs())).map(|set| set.to);
         let computed: RegSet = computed.collect();
         let set: RegSet = replayed.sets.iter().map(|set| set.to).collect();
         let lost = replayed.loses | (set - computed);
         if lost.contains(RegSet::GPRS) {
             // An interrupt: whoever comes back from it says with what.
-            *self = Self::LEAST;
+            self.known = Self::ALWAYS;
             return Needed { before, ..Needed::default() };
         }
         // How far a comparison of strings has come.
@@ -76,7 +80,7 @@ impl Knowledge {
         let stack = if moved { RegSet::gpr(Gpr::RSP) } else { lost & RegSet::gpr(Gpr::RSP) };
         let after = stack | counted;
         let flags = lost.contains(RegSet::flag(Flag::Df));
-        self.0 = (known - lost) | computed | after | Self::ALWAYS;
-        Needed { before, flags, after }
+        self.known = (known - lost) | computed | after | Self::ALWAYS;
+        Needed { before, flags, times, after }
     }
 }

@@ -198,6 +198,13 @@ impl Buffer {
         self.operand(number, base, distance);
     }
 
+    /// `mov [base + distance], register`, of its lower half.
+    pub fn store_half_at(&mut self, base: Gpr, distance: u32, register: Gpr) {
+        let number = register.number() as u8;
+        self.raw(&[0x40 | (number >> 3) << 2 | base.number() as u8 >> 3, 0x89]);
+        self.operand(number, base, distance);
+    }
+
     /// `lea to, [from + distance]`
     pub fn advance(&mut self, to: Gpr, from: Gpr, distance: u32) {
         let number = to.number() as u8;

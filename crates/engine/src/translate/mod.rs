@@ -418,6 +418,9 @@ impl Writer<'_, '_> {
         match way.steps.last() {
             // No valid instruction: the processor says so too.
             None => self.nowhere(way.next, 0),
+            Some(step) if self.recorder.is_some() && step.insn.changes_base() => {
+                self.leave_rebased(step, way.next);
+            }
             Some(step) => self.leave_at_the_end(abi::JUMP, last_piece(way), step.pc(), way.next),
         }
     }
@@ -639,6 +642,16 @@ impl Writer<'_, '_> {
         self.exit(kind, piece, from, to, field, stub);
     }
 
+    /// Behind an instruction that has changed the base of a segment: the engine says what it is now, each time.
+    fn leave_rebased(&mut self, step: &Step, to: u64) {
+        let number = self.next_exit();
+        self.progress = Progress::Done;
+        self.end_record(number);
+        self.mark(to, Spilled::default());
+        leave(&mut self.unit.hot, number);
+        self.exit(abi::REBASED, step.piece, step.pc(), to, 0, 0);
+    }
+
     fn next_exit(&self) -> u32 {
         self.request.first_exit + u32::from(self.request.has_trigger()) + self.unit.exits.len() as u32
     }
@@ -663,6 +676,7 @@ impl Writer<'_, '_> {
         hot.raw(&[0xe3, 5]); // jrcxz to the call
         hot.raw(&[0xe9]);
         hot.distance(stub, 0);
+        self.record_call();
         self.put_away();
         // Where the kernel comes back to if it wants to be called again.
         self.mark(step.pc(), Spilled::default());
@@ -680,6 +694,7 @@ impl Writer<'_, '_> {
         self.unit.hot.raw(&[0x48, 0x8d, 0x48, EFAULT.0 as u8]); // lea rcx, [rax + …]
         self.unit.hot.raw(&[0xe3, 0]); // jrcxz to the last jump
         let short = self.unit.hot.bytes.len();
+        self.record_result();
         // As the kernel leaves it: where it came back to.
         self.unit.hot.address(Gpr::RCX, next);
         let stub = self.unit.cold.here();

@@ -221,6 +221,7 @@ impl Writer<'_, '_> {
             self.unit.hot.raw(&[0x48, 0x8d, 0x64, 0x24, 0xf8]); // lea rsp, [rsp - 8]
         }
         self.progress = Progress::Done;
+        self.record_after();
         self.end_record(self.next_exit());
         self.mark(IN_RCX, spilled);
         self.jump_to_rcx(step);
@@ -245,6 +246,7 @@ impl Writer<'_, '_> {
         self.progress = Progress::Called;
         self.mark(next, Spilled::default());
         self.take_back();
+        self.record_result();
         self.leave_at_the_end(abi::JUMP, step.piece, step.pc(), next);
     }
 }

@@ -6,8 +6,9 @@
 use super::emit::Buffer;
 use super::{STEP, Spilled, Step, Way, Writer};
 use crate::thread::offset;
-use relive_abi::trace::Tag;
-use relive_code::isa::{EffectsReader, Gpr, Knowledge, Needed, RegSet};
+use core::mem::offset_of;
+use relive_abi::trace::{CALL, Call, CallResult, RESULT, Tag};
+use relive_code::isa::{EffectsReader, Gpr, Knowledge, Needed, Rare, RegSet};
 
 /// The register that points to where the next record goes, between units.
 pub const POINTER: Gpr = Gpr::R11;
@@ -51,6 +52,8 @@ pub struct Tags {
     pub first: Tag,
     /// Whether accesses to memory are too.
     pub memory: bool,
+    /// And when those happen that other threads may wait for.
+    pub order: bool,
     /// What is known of registers besides what always is.
     pub known: RegSet,
 }
@@ -108,6 +111,10 @@ impl Recorder {
                 overwritten |= does.kills - used - does.reads;
             }
             used |= does.reads | does.writes;
+            if tags.order && insn.is_locked() {
+                // For the time.
+                used |= RegSet::gpr(Gpr::RAX) | RegSet::gpr(Gpr::RDX);
+            }
             match free(used) {
                 Some(found) => register = found,
                 None => {
@@ -115,11 +122,16 @@ impl Recorder {
                     break;
                 }
             }
+            if way.steps[i].insn.changes_base() {
+                // What it is relative to from now on is told by the engine.
+                way.cut(i + 1);
+                break;
+            }
         }
         Self {
             first: tags.first,
             pen: Pen { register, ..Pen::BETWEEN },
-            knowledge: tags.memory.then_some(Knowledge::of(tags.known)),
+            knowledge: tags.memory.then_some(Knowledge::of(tags.known, tags.order)),
             needed: Needed::default(),
             useful: RegSet::GPRS - overwritten,
             is_over: false,
@@ -128,9 +140,9 @@ impl Recorder {
 }
 
 impl Way {
-    /// Ends it before one of its instructions.
+    /// Ends it before one of its instructions, if it has so many.
     fn cut(&mut self, at: usize) {
-        let step = &self.steps[at];
+        let Some(step) = self.steps.get(at) else { return };
         let (pc, piece) = (step.pc(), step.piece as usize);
         self.steps.truncate(at);
         self.next = pc;
@@ -172,9 +184,14 @@ impl Writer<'_, '_> {
             pen.values += 1;
             self.mark(step.pc(), Spilled { scratch: Some(Gpr::RAX), ..Spilled::default() });
             let hot = &mut self.unit.hot;
-            hot.raw(&[0x48, 0x8b, 0x04, 0x24]); // mov rax, [rsp]
+            // Above the place to return to and its selector, if it returns.
+            let distance = if step.rare == Some(Rare::InterruptReturn) { 16 } else { 0 };
+            hot.raw(&[0x48, 0x8b, 0x44, 0x24, distance]); // mov rax, [rsp + …]
             hot.store_register_at(at.register, len(at), Gpr::RAX);
             hot.load(Gpr::RAX, offset::SCRATCH);
+        }
+        if needed.times {
+            self.record_time(false);
         }
         if !needed.is_empty() {
             self.mark(step.pc(), Spilled::default());
@@ -184,10 +201,35 @@ impl Writer<'_, '_> {
     /// The same behind it.
     pub(super) fn record_after(&mut self) {
         let Some(recorder) = &mut self.recorder else { return };
-        for register in core::mem::take(&mut recorder.needed).after.gprs() {
+        let needed = core::mem::take(&mut recorder.needed);
+        if needed.times {
+            self.record_time(true);
+        }
+        let Some(recorder) = &mut self.recorder else { return };
+        for register in needed.after.gprs() {
             self.unit.hot.store_register_at(recorder.pen.register, len(recorder.pen), register);
             recorder.pen.values += 1;
         }
+    }
+
+    /// Writes down the time, right before an instruction that nobody can come in between or right behind it.
+    ///
+    /// Such an instruction waits until all that was written before it can be seen, and with that the time before. Nothing keeps
+    /// the processor from looking at the time behind it too early, but for a fence.
+    fn record_time(&mut self, is_behind: bool) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let pen = recorder.pen;
+        recorder.pen.values += 1;
+        self.mark(STEP, Spilled::default());
+        let hot = &mut self.unit.hot;
+        hot.store(offset::SCRATCH, Gpr::RAX);
+        hot.store(offset::RDX, Gpr::RDX);
+        if is_behind {
+            hot.raw(&FENCE);
+        }
+        write_time(hot, pen.register, len(pen));
+        hot.load(Gpr::RDX, offset::RDX);
+        hot.load(Gpr::RAX, offset::SCRATCH);
     }
 
     /// What is known of registers besides what always is.
@@ -208,6 +250,43 @@ impl Writer<'_, '_> {
         // Up to here, nothing has changed for whoever looks at the record.
         self.mark(STEP, Spilled::default());
         finish(&mut self.unit.hot, pen);
+    }
+
+    /// Before a call of the kernel, which overwrites `rcx`: what for. The program's `rax` is in the thread's memory too.
+    pub(super) fn record_call(&mut self) {
+        if self.recorder.is_none() {
+            return;
+        }
+        let hot = &mut self.unit.hot;
+        let at = |field: usize| (size_of::<Tag>() + field) as u32;
+        hot.store_register_at(POINTER, at(offset_of!(Call, number)), Gpr::RAX);
+        for (i, register) in ARGUMENTS.into_iter().enumerate() {
+            hot.store_register_at(POINTER, at(offset_of!(Call, arguments) + 8 * i), register);
+        }
+        hot.copy(Gpr::RCX, Gpr::RDX);
+        write_time(hot, POINTER, at(offset_of!(Call, time)));
+        hot.copy(Gpr::RDX, Gpr::RCX);
+        hot.load(Gpr::RAX, offset::SCRATCH);
+        hot.store_at(POINTER, 0, CALL);
+        hot.advance(POINTER, POINTER, at(size_of::<Call>()));
+    }
+
+    /// Behind it: what came of it.
+    pub(super) fn record_result(&mut self) {
+        if self.recorder.is_none() {
+            return;
+        }
+        let hot = &mut self.unit.hot;
+        let at = |field: usize| (size_of::<Tag>() + field) as u32;
+        hot.store_register_at(POINTER, at(offset_of!(CallResult, value)), Gpr::RAX);
+        hot.store(offset::RAX, Gpr::RAX);
+        hot.store(offset::RDX, Gpr::RDX);
+        hot.raw(&FENCE);
+        write_time(hot, POINTER, at(offset_of!(CallResult, time)));
+        hot.load(Gpr::RDX, offset::RDX);
+        hot.load(Gpr::RAX, offset::RAX);
+        hot.store_at(POINTER, 0, RESULT);
+        hot.advance(POINTER, POINTER, at(size_of::<CallResult>()));
     }
 
     /// Before a call of the kernel, which overwrites `r11`.
@@ -240,6 +319,19 @@ impl Writer<'_, '_> {
 /// How long a record is: its tag, which is written last, and its values.
 fn len(pen: Pen) -> u32 {
     size_of::<Tag>() as u32 + u32::from(pen.values) * 8
+}
+
+/// Where the kernel finds what it is called with.
+const ARGUMENTS: [Gpr; 6] = [Gpr::RDI, Gpr::RSI, Gpr::RDX, Gpr::R10, Gpr::R8, Gpr::R9];
+
+/// `lfence`: what comes behind it waits for what comes before.
+const FENCE: [u8; 3] = [0x0f, 0xae, 0xe8];
+
+/// Overwrites `rax` and `rdx`.
+fn write_time(code: &mut Buffer, base: Gpr, distance: u32) {
+    code.raw(&[0x0f, 0x31]); // rdtsc
+    code.store_half_at(base, distance, Gpr::RAX);
+    code.store_half_at(base, distance + 4, Gpr::RDX);
 }
 
 fn write_tag(code: &mut Buffer, tag: Tag, pen: Pen) {

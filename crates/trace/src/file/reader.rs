@@ -3,11 +3,11 @@
 use super::{About, Begun, ChunkHead, END, HEAD_LEN, MAGIC, Module, Segment, TAIL_LEN, VERSION, kind};
 use crate::columns::take_number;
 use crate::process::Process;
-use crate::replay::{Replay, Source, Wrong};
+use crate::replay::{Replay, Source, Wrong, words};
 use crate::units::{State, Words};
 use crate::visit::Visitor;
 use crate::{ControlDecoder, ValueDecoder};
-use relive_abi::trace::{Stop, Tag};
+use relive_abi::trace::{Call, CallResult, Stop, Tag};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -89,7 +89,9 @@ impl Trace {
             cut_at: None,
         };
         match trace.index(len)? {
-            Some(index) => trace.read_index(&index).ok_or_else(|| damaged(len, "the index makes no sense"))??,
+            Some(index) => {
+                trace.read_index(&index).ok_or_else(|| damaged(len, "the index makes no sense"))??
+            }
             None => trace.scan(len)?,
         }
         Ok(trace)
@@ -143,7 +145,7 @@ impl Trace {
 
     fn read_process(&self, known: &Known) -> Result<Process, TraceError> {
         let Begun { number, pid, parent } = known.begun;
-        let mut process = Process::new(number, pid, self.about.memory);
+        let mut process = Process::new(number, pid, self.about.memory, self.about.order);
         if let Some((parent, units, mappings)) = parent.filter(|(parent, ..)| *parent < number) {
             process.inherit(self.process(parent)?, units as usize, mappings as usize);
         }
@@ -188,9 +190,8 @@ impl Trace {
     ) -> Result<(), TraceError> {
         let units = &self.process(segment.process)?.units;
         let body = self.body(segment)?;
-        let [_, control, values, rest] = parts(segment, &body).ok_or_else(|| {
-            damaged(segment.at, "a segment is shorter than it says")
-        })?;
+        let [_, control, values, rest] =
+            parts(segment, &body).ok_or_else(|| damaged(segment.at, "a segment is shorter than it says"))?;
         let wrong = |error: Wrong| damaged(segment.at, error);
         let rest = zstd::bulk::decompress(rest, MOST_CODE).map_err(|error| damaged(segment.at, error))?;
         let control = ControlDecoder::new(control).map_err(|error| wrong(error.into()))?;
@@ -218,7 +219,8 @@ impl Trace {
     }
 
     fn body(&self, segment: &Segment) -> Result<Vec<u8>, TraceError> {
-        let head = self.chunk_head(segment.at)?.ok_or_else(|| damaged(segment.at, "no segment begins here"))?;
+        let head =
+            self.chunk_head(segment.at)?.ok_or_else(|| damaged(segment.at, "no segment begins here"))?;
         let body = self.bytes(segment.at + ChunkHead::LEN, head.len)?;
         if crc32fast::hash(&body) != head.sum {
             return Err(damaged(segment.at, "the check sum of a segment is wrong"));
@@ -252,7 +254,9 @@ impl Trace {
             return Ok(None);
         }
         let at = Words(&tail).u64().unwrap_or(0);
-        let Some(head) = self.chunk_head(at)?.filter(|head| head.kind == kind::INDEX) else { return Ok(None) };
+        let Some(head) = self.chunk_head(at)?.filter(|head| head.kind == kind::INDEX) else {
+            return Ok(None);
+        };
         let body = self.bytes(at + ChunkHead::LEN, head.len)?;
         if crc32fast::hash(&body) != head.sum {
             return Ok(None);
@@ -364,16 +368,18 @@ impl Source for Packed<'_> {
     }
 
     fn state(&mut self) -> Result<State, Wrong> {
-        let mut words = Words(self.rest);
-        let state = words.state().ok_or(Wrong::CutShort)?;
-        self.rest = words.0;
-        Ok(state)
+        words(&mut self.rest, Words::state)
+    }
+
+    fn call(&mut self) -> Result<Call, Wrong> {
+        words(&mut self.rest, Words::call)
+    }
+
+    fn result(&mut self) -> Result<CallResult, Wrong> {
+        words(&mut self.rest, Words::result)
     }
 
     fn stop(&mut self, _values: u16) -> Result<Stop, Wrong> {
-        let mut words = Words(self.rest);
-        let stop = words.stop().ok_or(Wrong::CutShort)?;
-        self.rest = words.0;
-        Ok(stop)
+        words(&mut self.rest, Words::stop)
     }
 }

@@ -31,6 +31,7 @@ pub struct Recording {
     writer: Arc<Mutex<Writer>>,
     packers: Packers,
     memory: bool,
+    order: bool,
     segment: u64,
     started: Instant,
     processes: HashMap<u32, Traced>,
@@ -76,6 +77,7 @@ impl Recording {
             packers: Packers::new(&writer),
             writer,
             memory: about.memory,
+            order: about.order,
             // There must be several, as they are given up one by one.
             segment: ring.map_or(SEGMENT, |len| (len * 4).clamp(1 << 20, SEGMENT)),
             started: Instant::now(),
@@ -88,7 +90,7 @@ impl Recording {
     /// A process begins, perhaps forked off another whose log had that length then.
     pub fn process(&mut self, number: u32, pid: u32, parent: Option<(u32, u64)>) {
         let mut traced = Traced {
-            process: Process::new(number, pid, self.memory),
+            process: Process::new(number, pid, self.memory, self.order),
             shapes: Arc::default(),
             threads: HashMap::new(),
             unit_ends: Vec::new(),

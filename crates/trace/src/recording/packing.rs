@@ -3,9 +3,9 @@
 use super::shapes::Shapes;
 use crate::file::Segment;
 use crate::file::writer::Writer;
-use crate::units::{State, Words};
+use crate::units::Words;
 use crate::{ControlEncoder, ValueEncoder};
-use relive_abi::trace::{STATE, Stop, Tag, stopped_values};
+use relive_abi::trace::{Tag, payload, stopped_values};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -66,7 +66,10 @@ fn work(waiting: &Mutex<Receiver<Job>>, writer: &Mutex<Writer>, spare: &Mutex<Ve
         let parts = pack(&job);
         let Job { mut segment, records, .. } = job;
         segment.lens = parts.each_ref().map(|part| part.len() as u64);
-        writer.lock().unwrap_or_else(PoisonError::into_inner).segment(segment, parts.each_ref().map(Vec::as_slice));
+        writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .segment(segment, parts.each_ref().map(Vec::as_slice));
         spare.lock().unwrap_or_else(PoisonError::into_inner).extend(records);
     }
 }
@@ -112,15 +115,11 @@ impl Packing {
 
     #[cold]
     fn special<'a>(&mut self, tag: Tag, bytes: &'a [u8], shapes: &Shapes) -> &'a [u8] {
-        let (bytes, len) = match (tag, stopped_values(tag)) {
-            (STATE, _) => (bytes, size_of::<State>()),
-            (_, Some(count)) => {
-                let stop = Words(&bytes[usize::from(count) * 8..]).stop();
-                let slot = stop.and_then(|stop| shapes.get(stop.unit)).map_or(0, |shape| shape.slot);
-                (self.values(bytes, slot, count), size_of::<Stop>())
-            }
-            _ => (bytes, 0),
-        };
+        let count = stopped_values(tag).unwrap_or(0);
+        let stop = Words(&bytes[usize::from(count) * 8..]).stop();
+        let slot = stop.and_then(|stop| shapes.get(stop.unit)).map_or(0, |shape| shape.slot);
+        let bytes = self.values(bytes, slot, count);
+        let len = payload(tag).unwrap_or(0);
         let (own, rest) = bytes.split_at(len);
         self.rest.extend_from_slice(own);
         rest

@@ -10,8 +10,8 @@ use crate::columns::put_number;
 use crate::file::Segment;
 use crate::machine::Machine;
 use crate::replay::{Raw, Replay, Wrong};
-use crate::units::{State, Units, Words};
-use relive_abi::trace::{NOT_CALLED, SPECIAL, STATE, Stop, Tag, stopped_values};
+use crate::units::{Units, Words};
+use relive_abi::trace::{STATE, Tag, payload, stopped_values};
 use relive_code::isa::Gpr;
 use std::time::Duration;
 
@@ -73,9 +73,9 @@ impl Thread {
 
     /// How long it has been open.
     pub(super) fn open_for(&self, now: Duration) -> Duration {
-        self.open.as_ref().map_or(Duration::ZERO, |open| {
-            now.saturating_sub(Duration::from_nanos(open.segment.begins))
-        })
+        self.open
+            .as_ref()
+            .map_or(Duration::ZERO, |open| now.saturating_sub(Duration::from_nanos(open.segment.begins)))
     }
 
     /// Takes in what it has written down, in a copy that `copy` makes.
@@ -153,7 +153,9 @@ impl Thread {
             }
             let len = usize::from(shape.values) * 8;
             let values = rest.get(..len).ok_or(Wrong::CutShort)?;
-            if let Some(value) = usize::from(shape.stack).checked_sub(1).and_then(|n| values.as_chunks().0.get(n)) {
+            if let Some(value) =
+                usize::from(shape.stack).checked_sub(1).and_then(|n| values.as_chunks().0.get(n))
+            {
                 self.stack = u64::from_le_bytes(*value);
             }
             self.stack = self.stack.wrapping_add_signed(shape.moved);
@@ -191,32 +193,26 @@ impl Thread {
     /// Something that is not an exit: how long it is behind its tag.
     #[cold]
     fn special(&mut self, tag: Tag, rest: &[u8], units: &Units) -> Result<usize, Wrong> {
-        if tag & SPECIAL == 0 {
-            return Err(Wrong::UnknownTag(tag));
+        let values = usize::from(stopped_values(tag).unwrap_or(0)) * 8;
+        let own = payload(tag).ok_or(Wrong::UnknownTag(tag))?;
+        let behind = rest.get(values..values + own).ok_or(Wrong::CutShort)?;
+        if tag == STATE {
+            let state = Words(behind).state().ok_or(Wrong::CutShort)?;
+            self.stack = state.registers[Gpr::RSP.number()];
+            self.machine = Some(Machine::new(&state));
+        } else if stopped_values(tag).is_some() {
+            // A state follows, so that nobody asks where the stack is.
+            let stop = Words(behind).stop().ok_or(Wrong::CutShort)?;
+            let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
+            self.instructions += unit.steps_before(&stop) as u64;
         }
-        match (tag, stopped_values(tag)) {
-            (STATE, _) => {
-                let state = Words(rest).state().ok_or(Wrong::CutShort)?;
-                self.stack = state.registers[Gpr::RSP.number()];
-                self.machine = Some(Machine::new(&state));
-                Ok(size_of::<State>())
-            }
-            (NOT_CALLED, _) => Ok(0),
-            (_, Some(count)) => {
-                let len = usize::from(count) * 8;
-                // A state follows, so that nobody asks where the stack is.
-                let stop = rest.get(len..).and_then(|rest| Words(rest).stop()).ok_or(Wrong::CutShort)?;
-                let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
-                self.instructions += unit.steps_before(&stop) as u64;
-                Ok(len + size_of::<Stop>())
-            }
-            _ => Err(Wrong::UnknownTag(tag)),
-        }
+        Ok(values + own)
     }
 
     /// Ends the open segment: it, its records, and which units they mention.
     pub(super) fn close(&mut self) -> Option<(Segment, Vec<Vec<u8>>, Vec<u8>)> {
-        let Open { mut segment, records, executed } = self.open.take().filter(|open| open.segment.records > 0)?;
+        let Open { mut segment, records, executed } =
+            self.open.take().filter(|open| open.segment.records > 0)?;
         segment.instructions = self.instructions - segment.first_instruction;
         self.segments += 1;
         Some((segment, records, executed))
