@@ -48,7 +48,7 @@ fn pack(kept: &[Kept], path: &Path, memory: bool) -> Result<u64, Box<dyn Error>>
         match news {
             Kept::Process(number, pid, parent) => recording.process(*number, *pid, *parent),
             Kept::Log(process, kind, body, end) => recording.log(*process, *kind, body, *end),
-            Kept::Written(process, tid, bytes) => recording.records(*process, *tid, bytes)?,
+            Kept::Written(process, tid, bytes) => recording.records(*process, *tid, bytes),
         }
     }
     recording.finish()?;

@@ -86,8 +86,8 @@ impl<const N: usize> ColumnWriters<N> {
         self.open[column].clear();
     }
 
-    /// All columns, behind what is there already.
-    pub(crate) fn finish(mut self, stream: &mut Vec<u8>) {
+    /// All columns, behind what is there already. From here on, they are empty.
+    pub(crate) fn finish(&mut self, stream: &mut Vec<u8>) {
         for column in 0..N {
             if !self.open[column].is_empty() {
                 self.close(column);
@@ -97,7 +97,10 @@ impl<const N: usize> ColumnWriters<N> {
             put_number(stream, packed.len() as u64);
         }
         stream.reserve_exact(self.packed.iter().map(Vec::len).sum());
-        self.packed.iter().for_each(|packed| stream.extend_from_slice(packed));
+        for packed in &mut self.packed {
+            stream.extend_from_slice(packed);
+            packed.clear();
+        }
     }
 }
 

@@ -87,6 +87,13 @@ impl Foresight {
         Self { past: zeroed(), places: zeroed(), followers: zeroed(), now: 0, again: 0, last: 0, path: 0 }
     }
 
+    fn forget(&mut self) {
+        self.past.fill(0);
+        self.places.fill(0);
+        self.followers.fill([0; 4]);
+        (self.now, self.again, self.last, self.path) = (0, 0, 0, 0);
+    }
+
     #[inline(always)]
     fn expected(&self) -> u32 {
         self.past[self.again as usize % PAST]
@@ -145,16 +152,18 @@ impl ControlEncoder {
         Self { foresight: Foresight::new(), columns: ColumnWriters::new(), run: 0, len: 0 }
     }
 
-    /// Appends a tag.
+    /// Appends a tag. Whether it was expected, which it is not the first time it comes.
     #[inline]
-    pub fn push(&mut self, tag: u32) {
+    pub fn push(&mut self, tag: u32) -> bool {
         self.len += 1;
-        if self.foresight.expected() == tag {
+        let is_expected = self.foresight.expected() == tag && tag != 0;
+        if is_expected {
             self.run += 1;
             self.foresight.learn(tag);
         } else {
             self.push_new(tag);
         }
+        is_expected
     }
 
     fn push_new(&mut self, tag: u32) {
@@ -170,13 +179,15 @@ impl ControlEncoder {
         self.foresight.learn_new(tag);
     }
 
-    /// The stream.
+    /// The stream. From here on, it is a new one.
     #[must_use]
-    pub fn finish(mut self) -> Vec<u8> {
+    pub fn finish(&mut self) -> Vec<u8> {
         put_run(&mut self.columns, self.run);
         let mut stream = Vec::new();
         put_number(&mut stream, self.len);
         self.columns.finish(&mut stream);
+        self.foresight.forget();
+        (self.run, self.len) = (0, 0);
         stream
     }
 }

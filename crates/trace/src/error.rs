@@ -1,7 +1,7 @@
 //! What can be wrong with a stream.
 
 /// Why a stream cannot be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StreamError {
     /// It ends before all that it should hold was read.
     #[error("it ends in the middle")]

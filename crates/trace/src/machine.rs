@@ -7,7 +7,8 @@ use relive_code::isa::{Access, EffectsReader, Gpr, How, Knowledge, Segment};
 
 /// Room for all numbers that a byte of an operation can be, so that none has to be checked.
 const REGISTERS: usize = 32;
-const DIRECTION: u64 = 1 << 10;
+/// The direction flag among all flags.
+pub(crate) const DIRECTION: u64 = 1 << 10;
 
 /// A thread, as far as is known.
 #[derive(Clone, Debug)]
@@ -53,6 +54,16 @@ impl Machine {
         let flags = if self.backwards { DIRECTION } else { 0 };
         let [fs, gs] = [FS, GS].map(|segment| self.registers[usize::from(segment)]);
         State { registers, flags, pc, fs, gs }
+    }
+
+    /// Where the stack is.
+    pub(crate) fn stack(&self) -> u64 {
+        self.registers[Gpr::RSP.number()]
+    }
+
+    /// String instructions go downwards from now on, or upwards.
+    pub(crate) fn turn(&mut self, backwards: bool) {
+        self.backwards = backwards;
     }
 
     /// A register is known to hold this.

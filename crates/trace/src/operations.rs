@@ -81,10 +81,22 @@ pub(crate) struct Way {
     pub(crate) stack: Option<u16>,
     /// How far the stack has moved since.
     pub(crate) moved: i64,
-    /// Whether the direction flag may have changed.
-    pub(crate) turns: bool,
+    /// What becomes of the direction flag.
+    pub(crate) direction: Direction,
     /// The registers that are known then.
     pub(crate) known: RegSet,
+}
+
+/// What becomes of the direction flag on the way to an exit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// It stays as it was.
+    #[default]
+    Same,
+    /// It is this afterwards.
+    Backwards(bool),
+    /// It is among the flags that this value is.
+    Value(u16),
 }
 
 impl Operations {
@@ -181,7 +193,11 @@ impl Compiler {
         let needed = self.knowledge.step(&accesses, &replayed);
         let known = before.known() | needed.before;
         self.stack(&replayed, &needed);
-        self.way.turns |= needed.flags || replayed.backwards.is_some();
+        if needed.flags {
+            self.way.direction = Direction::Value(self.way.values + needed.before.gprs().count() as u16);
+        } else if let Some(backwards) = replayed.backwards {
+            self.way.direction = Direction::Backwards(backwards);
+        }
         if !is_short(&accesses, &replayed, &needed) {
             let after = std::mem::replace(&mut self.knowledge, before);
             self.settle(RegSet::GPRS);

@@ -29,7 +29,7 @@ pub(crate) trait Source: Values<Error = Wrong> {
 }
 
 /// What was written down makes no sense.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Wrong {
     /// A part of it cannot be unpacked.
     #[error(transparent)]

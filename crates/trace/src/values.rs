@@ -22,7 +22,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | byte | the lower four bits: how many bytes the step has, 0 to 8; the upper four: how often it was the same, 15 for more |
+//! | byte | the lower four bits: how many bytes the step has, 0, 1, 2, 4 or 8; the upper four: how often it was the same, 15 for more |
 //! | number | if it was 15 times or more: how many more |
 //! | bytes | the step, folded (0, -1, 1, -2, … are 0, 1, 2, 3, …), the lowest byte first |
 //!
@@ -64,10 +64,11 @@ struct Token {
     folded: u64,
 }
 
-/// How many bytes a number needs.
+/// How many bytes are taken for a number: 0, 1, 2, 4 or 8, as these can be written at once.
 #[inline]
 fn len(number: u64) -> u32 {
-    (64 - number.leading_zeros()).div_ceil(8)
+    let bytes = (64 - number.leading_zeros()).div_ceil(8);
+    if bytes == 0 { 0 } else { bytes.next_power_of_two() }
 }
 
 /// How many bytes a number of 7 bits in a byte needs.
@@ -88,6 +89,8 @@ impl Token {
 pub struct ValueEncoder {
     slots: Vec<Slot>,
     tokens: Vec<Token>,
+    /// What is packed, kept for the next time.
+    bytes: Vec<u8>,
 }
 
 impl ValueEncoder {
@@ -117,10 +120,11 @@ impl ValueEncoder {
         }
     }
 
-    /// The stream.
+    /// The stream. From here on, it is a new one.
     #[must_use]
-    pub fn finish(mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
+    pub fn finish(&mut self) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
         let used = || self.slots.iter().zip(0u64..).filter(|(slot, _)| slot.len > 0);
         put_number(&mut bytes, used().count() as u64);
         let mut before = 0;
@@ -134,8 +138,7 @@ impl ValueEncoder {
         for slot in self.slots.iter_mut().filter(|slot| slot.len > 0) {
             at += std::mem::replace(&mut slot.len, at);
         }
-        // Room for all of the last number to be written at once.
-        bytes.resize(at as usize + 8, 0);
+        bytes.resize(at as usize, 0);
         for token in &self.tokens {
             let to = &mut self.slots[token.slot as usize].len;
             let mut at = *to as usize;
@@ -153,14 +156,21 @@ impl ValueEncoder {
                 bytes[at] = more as u8;
                 at += 1;
             }
-            let folded = token.folded.to_le_bytes();
-            let len = len(token.folded) as usize;
-            bytes[at..at + len].copy_from_slice(&folded[..len]);
+            let folded = token.folded;
+            match len(folded) {
+                0 => {}
+                1 => bytes[at] = folded as u8,
+                2 => bytes[at..at + 2].copy_from_slice(&(folded as u16).to_le_bytes()),
+                4 => bytes[at..at + 4].copy_from_slice(&(folded as u32).to_le_bytes()),
+                _ => bytes[at..at + 8].copy_from_slice(&folded.to_le_bytes()),
+            }
         }
-        bytes.truncate(at as usize);
         let mut stream = Vec::new();
         put_number(&mut stream, bytes.len() as u64);
         stream.extend(zstd::bulk::compress(&bytes, LEVEL).expect("memory for what is packed"));
+        self.bytes = bytes;
+        self.slots.fill(Slot::default());
+        self.tokens.clear();
         stream
     }
 }
@@ -259,14 +269,15 @@ impl Open {
             self.run = self.run.checked_add(more).ok_or(StreamError::EndlessNumber)?;
         }
         let len = usize::from(head & 15);
-        let folded = match rest.first_chunk() {
-            // Most have something behind them.
-            Some(word) if len < 8 => u64::from_le_bytes(*word) & ((1 << (8 * len)) - 1),
-            _ => {
-                let own = rest.get(..len).filter(|_| len <= 8).ok_or(StreamError::CutShort)?;
-                own.iter().rev().fold(0, |folded, &byte| folded << 8 | u64::from(byte))
-            }
+        let folded = match len {
+            0 => Some(0),
+            1 => rest.first().copied().map(u64::from),
+            2 => rest.first_chunk().map(|bytes| u16::from_le_bytes(*bytes).into()),
+            4 => rest.first_chunk().map(|bytes| u32::from_le_bytes(*bytes).into()),
+            8 => rest.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)),
+            _ => return Err(StreamError::UnknownCode(head)),
         };
+        let folded = folded.ok_or(StreamError::CutShort)?;
         self.next = unfold(folded) as u64;
         self.at = self.end - (rest.len() - len) as u32;
         Ok(())

@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use progress::Line;
 use relive_launch::collect::News;
 use relive_launch::{Ended, Options, Trace};
-use relive_trace::{About, Recording};
+use relive_trace::{About, Recording, Summary};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::PathBuf;
@@ -96,7 +96,6 @@ fn trace(args: &Args) -> Result<Ended> {
     };
     let mut line = Line::new(args.quiet);
     let mut raw = 0;
-    let mut wrong = None;
     let mut said = false;
     let done = {
         let mut sink = |news: &News<'_>| {
@@ -107,11 +106,7 @@ fn trace(args: &Args) -> Result<Ended> {
             match *news {
                 News::Process { number, pid, parent } => recording.process(number, pid, parent),
                 News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
-                News::Written { process, tid, bytes } => {
-                    if let Err(error) = recording.records(process, tid, bytes) {
-                        wrong.get_or_insert((tid, error));
-                    }
-                }
+                News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
                 News::Over { process } => recording.over(process),
                 News::Time => {
                     line.show(|| recording.summary());
@@ -128,9 +123,6 @@ fn trace(args: &Args) -> Result<Ended> {
         relive_launch::trace(&options, &mut |_, _| {}, &mut sink)?
     };
     line.clear();
-    if let Some((tid, error)) = wrong {
-        eprintln!("relive: the trace of thread {tid} is not complete: {error}");
-    }
     if !done.is_complete {
         eprintln!(
             "relive: the trace is not complete: there was no room for what all processes write down; a limit of \
@@ -142,7 +134,11 @@ fn trace(args: &Args) -> Result<Ended> {
         None => {}
         Some(recording) => {
             let failed = recording.failed().is_some();
-            match recording.finish() {
+            let done = recording.finish();
+            if let Ok(Summary { wrong: Some((tid, error)), .. }) = &done {
+                eprintln!("relive: the trace of thread {tid} is not complete: {error}");
+            }
+            match done {
                 Ok(summary) if !args.quiet => eprintln!(
                     "relive: {} instructions of {} in {} bytes: {}",
                     grouped(summary.instructions),

@@ -202,6 +202,18 @@ pub struct Module {
     pub build_id: String,
 }
 
+impl Module {
+    /// A file as it is now.
+    pub(crate) fn read(path: &std::path::Path) -> Self {
+        use object::Object as _;
+        let bytes = std::fs::read(path).unwrap_or_default();
+        let file = object::File::parse(&*bytes).ok();
+        let id = file.as_ref().and_then(|file| file.build_id().ok().flatten()).unwrap_or_default();
+        let build_id = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { path: path.to_owned(), len: bytes.len() as u64, build_id }
+    }
+}
+
 /// The beginning of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Begun {

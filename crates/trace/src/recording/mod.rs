@@ -5,17 +5,18 @@ mod shapes;
 mod thread;
 
 use crate::file::writer::Writer;
-use crate::file::{About, Begun, Module, kind};
+use crate::file::{About, Begun, Module, Segment, kind};
 use crate::process::{Origin, Process};
 use crate::replay::Wrong;
 use crate::visit::Visitor;
-use packing::{Job, Packers};
+use packing::{Job, Packers, Shared};
 use shapes::Shapes;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 use thread::Thread;
 
@@ -26,23 +27,25 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 /// A trace that is being made.
 ///
-/// Whoever calls looks through what threads have written down; others pack it meanwhile.
+/// Whoever calls hands over what threads have written down; others pack it meanwhile.
 pub struct Recording {
-    writer: Arc<Mutex<Writer>>,
+    shared: Arc<Shared>,
     packers: Packers,
     memory: bool,
     order: bool,
     segment: u64,
     started: Instant,
-    processes: HashMap<u32, Traced>,
+    processes: BTreeMap<u32, Followed>,
     modules: HashSet<Arc<Path>>,
-    summary: Summary,
+    raw: u64,
+    threads: u64,
+    wrong: Option<(u32, Wrong)>,
 }
 
 /// What was recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Summary {
-    /// How many instructions were executed, in finished segments and open ones.
+    /// How many instructions were executed, as far as they are packed.
     pub instructions: u64,
     /// How many bytes threads have written down.
     pub raw: u64,
@@ -50,15 +53,22 @@ pub struct Summary {
     pub len: u64,
     /// How many threads there were.
     pub threads: u64,
-    /// How many bytes could not be understood.
-    pub lost: u64,
+    /// A thread of which something could not be understood, so that what it did from there on is missing, and why.
+    pub wrong: Option<(u32, Wrong)>,
+}
+
+/// What those who pack have to know of a process.
+struct Traced {
+    process: Process,
+    shapes: Shapes,
 }
 
 /// A process that is being traced.
-struct Traced {
-    process: Process,
-    shapes: Arc<RwLock<Shapes>>,
-    threads: HashMap<u32, Thread>,
+struct Followed {
+    traced: Arc<RwLock<Traced>>,
+    threads: BTreeMap<u32, Thread>,
+    /// Records of its log that are not in [`Followed::traced`] yet, and where they end.
+    new: Vec<(u32, Vec<u8>, u64)>,
     /// Where in its log each unit ends, and each mapping.
     unit_ends: Vec<u64>,
     mapping_ends: Vec<u64>,
@@ -72,149 +82,177 @@ impl Recording {
     pub fn new(file: File, about: &About, ring: Option<u64>) -> Self {
         let mut writer = Writer::new(file, ring);
         writer.chunk(kind::ABOUT, 0, &json(about));
-        let writer = Arc::new(Mutex::new(writer));
+        let shared = Arc::new(Shared {
+            writer: Mutex::new(writer),
+            spare: Mutex::default(),
+            instructions: AtomicU64::new(0),
+        });
         Self {
-            packers: Packers::new(&writer),
-            writer,
+            packers: Packers::new(&shared),
+            shared,
             memory: about.memory,
             order: about.order,
             // There must be several, as they are given up one by one.
             segment: ring.map_or(SEGMENT, |len| (len * 4).clamp(1 << 20, SEGMENT)),
             started: Instant::now(),
-            processes: HashMap::new(),
+            processes: BTreeMap::new(),
             modules: HashSet::new(),
-            summary: Summary::default(),
+            raw: 0,
+            threads: 0,
+            wrong: None,
         }
     }
 
     /// A process begins, perhaps forked off another whose log had that length then.
     pub fn process(&mut self, number: u32, pid: u32, parent: Option<(u32, u64)>) {
-        let mut traced = Traced {
-            process: Process::new(number, pid, self.memory, self.order),
-            shapes: Arc::default(),
-            threads: HashMap::new(),
-            unit_ends: Vec::new(),
-            mapping_ends: Vec::new(),
-            unwritten: Vec::new(),
-        };
+        let mut process = Process::new(number, pid, self.memory, self.order);
+        let (mut unit_ends, mut mapping_ends) = (Vec::new(), Vec::new());
         let parent = parent.and_then(|(parent, len)| {
             self.write_code(parent);
             let of = self.processes.get(&parent)?;
             let before = |ends: &[u64]| ends.partition_point(|&end| end <= len);
             let (units, mappings) = (before(&of.unit_ends), before(&of.mapping_ends));
-            traced.process.inherit(&of.process, units, mappings);
+            process.inherit(&read(&of.traced).process, units, mappings);
             // Whatever it has inherited was there before its own log began.
-            traced.unit_ends = vec![0; units];
-            traced.mapping_ends = vec![0; mappings];
+            unit_ends = vec![0; units];
+            mapping_ends = vec![0; mappings];
             Some((parent, units as u32, mappings as u32))
         });
         self.writer().chunk(kind::PROCESS, number, &json(&Begun { number, pid, parent }));
-        self.processes.insert(number, traced);
+        let mut shapes = Shapes::default();
+        shapes.update(&process.units);
+        let followed = Followed {
+            traced: Arc::new(RwLock::new(Traced { process, shapes })),
+            threads: BTreeMap::new(),
+            new: Vec::new(),
+            unit_ends,
+            mapping_ends,
+            unwritten: Vec::new(),
+        };
+        self.processes.insert(number, followed);
     }
 
     /// A record of the log of a process, which ends there.
     pub fn log(&mut self, number: u32, kind: u32, body: &[u8], end: u64) {
-        let Some(traced) = self.processes.get_mut(&number) else { return };
-        if !traced.process.add(kind, body) {
-            return;
+        if let Some(followed) = self.processes.get_mut(&number) {
+            followed.new.push((kind, body.to_vec(), end));
         }
-        traced.unit_ends.resize(traced.process.units.all().len(), end);
-        let mappings = &traced.process.mappings;
-        if mappings.len() > traced.mapping_ends.len() {
-            traced.mapping_ends.push(end);
-            if let Some(Origin::File(path)) = mappings.last().map(|mapping| &mapping.origin)
-                && self.modules.insert(path.clone())
-            {
-                let (path, len) = (path.to_path_buf(), std::fs::metadata(path).map_or(0, |data| data.len()));
-                let build_id = build_id(&path).unwrap_or_default();
-                lock(&self.writer).chunk(kind::MODULE, 0, &json(&Module { path, len, build_id }));
-            }
-        }
-        for number in [kind, body.len() as u32] {
-            traced.unwritten.extend_from_slice(&number.to_le_bytes());
-        }
-        traced.unwritten.extend_from_slice(body);
     }
 
+    /// Takes in what is new in the log of a process.
+    fn update(&mut self, number: u32) {
+        let Some(followed) = self.processes.get_mut(&number).filter(|followed| !followed.new.is_empty())
+        else {
+            return;
+        };
+        let mut traced = followed.traced.write().unwrap_or_else(PoisonError::into_inner);
+        let Traced { process, shapes } = &mut *traced;
+        for (kind, body, end) in followed.new.drain(..) {
+            if !process.add(kind, &body) {
+                continue;
+            }
+            followed.unit_ends.resize(process.units.all().len(), end);
+            if process.mappings.len() > followed.mapping_ends.len() {
+                followed.mapping_ends.push(end);
+                let origin = process.mappings.last().map(|mapping| &mapping.origin);
+                if let Some(Origin::File(path)) = origin
+                    && self.modules.insert(path.clone())
+                {
+                    let module = Module::read(path);
+                    lock(&self.shared.writer).chunk(kind::MODULE, 0, &json(&module));
+                }
+            }
+            for number in [kind, body.len() as u32] {
+                followed.unwritten.extend_from_slice(&number.to_le_bytes());
+            }
+            followed.unwritten.extend_from_slice(&body);
+        }
+        shapes.update(&process.units);
+    }
+
+    /// Writes all code of a process that is not in the file yet.
     fn write_code(&mut self, number: u32) {
-        let Some(traced) = self.processes.get_mut(&number) else { return };
-        let code = std::mem::take(&mut traced.unwritten);
+        self.update(number);
+        let Some(followed) = self.processes.get_mut(&number) else { return };
+        let code = std::mem::take(&mut followed.unwritten);
         if !code.is_empty() {
             let packed = zstd::bulk::compress(&code, 3).expect("memory for what is packed");
             self.writer().chunk(kind::CODE, number, &packed);
         }
     }
 
-    /// What a thread has written down, behind what it has before. Whether it could be understood.
-    ///
-    /// # Errors
-    /// If it makes no sense. Nothing more is taken from the thread then.
-    pub fn records(&mut self, number: u32, tid: u32, bytes: &[u8]) -> Result<(), Wrong> {
-        let Some(traced) = self.processes.get_mut(&number) else { return Ok(()) };
-        let threads = &mut self.summary.threads;
-        let thread = traced.threads.entry(tid).or_insert_with(|| {
-            *threads += 1;
-            Thread::new(number, tid)
-        });
-        let units = &traced.process.units;
-        if !traced.shapes.read().unwrap_or_else(PoisonError::into_inner).is_complete(units) {
-            traced.shapes.write().unwrap_or_else(PoisonError::into_inner).update(units);
-        }
+    /// What a thread has written down, behind what it has before. All units that it mentions have been told of.
+    pub fn records(&mut self, number: u32, tid: u32, bytes: &[u8]) {
         let now = self.started.elapsed();
-        let before = thread.instructions();
-        let shapes = traced.shapes.read().unwrap_or_else(PoisonError::into_inner);
-        let copy = |bytes: &[u8]| {
-            let mut buffer = lock(&self.packers.spare).pop().unwrap_or_default();
-            buffer.clear();
-            buffer.extend_from_slice(bytes);
-            buffer
-        };
-        let result = thread.take(units, &shapes, bytes, now, copy);
-        drop(shapes);
-        self.summary.instructions += thread.instructions() - before;
-        self.summary.raw += bytes.len() as u64;
-        if result.is_err() {
-            self.summary.lost += bytes.len() as u64;
-        }
-        if thread.raw() >= self.segment || thread.open_for(now) >= LONGEST {
+        self.raw += bytes.len() as u64;
+        let Some(followed) = self.processes.get_mut(&number) else { return };
+        let threads = &mut self.threads;
+        let thread = followed.threads.entry(tid).or_insert_with(|| {
+            *threads += 1;
+            Thread::new()
+        });
+        let mut records = lock(&self.shared.spare).pop().unwrap_or_default();
+        records.clear();
+        records.extend_from_slice(bytes);
+        thread.add(records, now);
+        if thread.raw >= self.segment || now.saturating_sub(thread.begins) >= LONGEST {
             self.close(number, tid);
         }
-        result
     }
 
-    /// Finishes the segment of a thread.
+    /// Has what a thread has written down packed.
     fn close(&mut self, number: u32, tid: u32) {
         self.write_code(number);
-        let Some(traced) = self.processes.get_mut(&number) else { return };
-        let closed = traced.threads.get_mut(&tid).and_then(Thread::close);
-        if let Some((segment, records, executed)) = closed {
-            self.packers.pack(Job { segment, records, executed, shapes: traced.shapes.clone() });
+        let Some(followed) = self.processes.get_mut(&number) else { return };
+        let Some(thread) = followed.threads.get_mut(&tid) else { return };
+        let records = std::mem::take(&mut thread.records);
+        if records.is_empty() {
+            return;
         }
-    }
-
-    fn writer(&self) -> MutexGuard<'_, Writer> {
-        lock(&self.writer)
+        let nanoseconds = |time: Duration| time.as_nanos() as u64;
+        let segment = Segment {
+            process: number,
+            thread: tid,
+            number: thread.cut(),
+            first_instruction: 0,
+            instructions: 0,
+            records: 0,
+            raw: thread.raw,
+            begins: nanoseconds(thread.begins),
+            ends: nanoseconds(thread.ends),
+            state: None,
+            lens: [0; 4],
+            at: 0,
+            len: 0,
+        };
+        let (traced, line) = (followed.traced.clone(), thread.line.clone());
+        self.packers.pack(Job { segment, records, traced, line });
     }
 
     /// A process is over.
     pub fn over(&mut self, number: u32) {
-        let Some(traced) = self.processes.get(&number) else { return };
-        let mut threads: Vec<u32> = traced.threads.keys().copied().collect();
-        threads.sort_unstable();
-        for tid in threads {
+        let Some(followed) = self.processes.get(&number) else { return };
+        for tid in followed.threads.keys().copied().collect::<Vec<_>>() {
             self.close(number, tid);
         }
-        if let Some(traced) = self.processes.get_mut(&number) {
-            // Its code stays for those that were forked off.
-            traced.threads.clear();
-            traced.shapes = Arc::default();
+        let Some(followed) = self.processes.get_mut(&number) else { return };
+        // Its code stays for those that were forked off.
+        for (tid, thread) in std::mem::take(&mut followed.threads) {
+            let packed = thread.line.wait_for(thread.segments());
+            self.wrong = self.wrong.take().or_else(|| Some((tid, packed.wrong.clone()?)));
         }
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        lock(&self.shared.writer)
     }
 
     /// How far it has come.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        Summary { len: self.writer().len(), ..self.summary }
+        let (raw, threads, wrong) = (self.raw, self.threads, self.wrong.clone());
+        let instructions = self.shared.instructions.load(Ordering::Relaxed);
+        Summary { instructions, raw, len: self.writer().len(), threads, wrong }
     }
 
     /// Why nothing more is written, if so.
@@ -228,17 +266,20 @@ impl Recording {
     /// # Errors
     /// If something could not be written. What was can be read.
     pub fn finish(mut self) -> io::Result<Summary> {
-        let mut numbers: Vec<u32> = self.processes.keys().copied().collect();
-        numbers.sort_unstable();
-        for number in numbers {
+        for number in self.processes.keys().copied().collect::<Vec<_>>() {
             self.over(number);
             self.write_code(number);
         }
+        let summary = self.summary();
         self.packers.finish();
-        let writer = Arc::into_inner(self.writer).expect("all who packed are gone");
-        let len = writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
-        Ok(Summary { len, ..self.summary })
+        let shared = Arc::into_inner(self.shared).expect("all who packed are gone");
+        let len = shared.writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
+        Ok(Summary { len, ..summary })
     }
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -248,14 +289,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn json(what: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(what).expect("names and numbers")
-}
-
-/// The build-id of a file, in hexadecimal.
-fn build_id(path: &Path) -> Option<String> {
-    use object::Object;
-    let bytes = std::fs::read(path).ok()?;
-    let id = object::File::parse(&*bytes).ok()?.build_id().ok()??.to_vec();
-    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Nobody: for who wants to know only where a thread ends up.

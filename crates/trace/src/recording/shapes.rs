@@ -1,69 +1,110 @@
 //! What is known of each tag without looking at its unit.
 
-use crate::units::Units;
+use crate::operations::Direction;
+use crate::units::{Unit, Units};
+use relive_abi::trace::Stop;
+use std::sync::Arc;
 
-/// What a tag says of its record.
+/// What a tag says of its record. Small, as there are many, and each record asks for one.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Shape {
     /// The unit's number.
     pub(super) unit: u32,
     /// The slot of its first value.
     pub(super) slot: u32,
+    /// How far the stack has moved.
+    pub(super) moved: i32,
     /// How many instructions were executed.
-    pub(super) steps: u32,
+    pub(super) steps: u16,
     /// How many values there are.
-    pub(super) values: u16,
-    /// Which of them says where the stack was, counted from one; zero for none.
-    pub(super) stack: u16,
-    /// How far the stack has moved since.
-    pub(super) moved: i64,
+    values: u8,
+    flags: u8,
+}
+
+/// There is such a tag.
+const EXISTS: u8 = 1;
+/// The unit takes nothing for known that is not always known.
+const BASE: u8 = 2;
+/// There is more to know: see [`Shapes::more`].
+const MORE: u8 = 4;
+
+impl Shape {
+    #[inline]
+    pub(super) fn values(&self) -> usize {
+        self.values.into()
+    }
+
     /// Whether the unit takes nothing for known that is not always known.
-    pub(super) is_base: bool,
-    /// Whether the direction flag may have changed.
-    pub(super) turns: bool,
-    /// Whether there is such a tag.
-    pub(super) exists: bool,
+    #[inline]
+    pub(super) fn is_base(&self) -> bool {
+        self.flags & BASE != 0
+    }
+
+    /// Whether there is [more](Shapes::more) to know.
+    #[inline]
+    pub(super) fn has_more(&self) -> bool {
+        self.flags & MORE != 0
+    }
+}
+
+/// What else happens on the way to some exits.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct More {
+    /// The value that says where the stack was, if one does, and how far it has moved since.
+    pub(super) stack: Option<(u16, i64)>,
+    /// What becomes of the direction flag.
+    pub(super) direction: Direction,
 }
 
 /// By tag.
 #[derive(Default)]
 pub(super) struct Shapes {
     all: Vec<Shape>,
-    /// Units that have been looked at.
-    units: usize,
+    units: Vec<Arc<Unit>>,
 }
 
 impl Shapes {
-    /// Whether no unit is new.
-    pub(super) fn is_complete(&self, units: &Units) -> bool {
-        self.units == units.all().len()
-    }
-
     /// Takes in units that are new.
     pub(super) fn update(&mut self, units: &Units) {
-        for unit in &units.all()[self.units..] {
+        for unit in &units.all()[self.units.len()..] {
             let (first, operations) = (unit.first as usize, &unit.operations);
             self.all.resize(self.all.len().max(first + unit.exits.len()), Shape::default());
             for (n, (exit, way)) in unit.exits.iter().zip(&operations.ways).enumerate() {
-                self.all[first + n] = Shape {
-                    unit: unit.number,
-                    slot: operations.slot,
-                    steps: exit.steps,
-                    values: way.values,
-                    stack: way.stack.map_or(0, |index| index + 1),
-                    moved: way.moved,
-                    is_base: unit.known.is_empty(),
-                    turns: way.turns,
-                    exists: true,
-                };
+                let moved = i32::try_from(way.moved).ok().filter(|_| way.stack.is_none());
+                let (steps, values) = (u16::try_from(exit.steps), u8::try_from(way.values));
+                // No unit is so long that its numbers do not fit.
+                let (Ok(steps), Ok(values)) = (steps, values) else { continue };
+                let has_more = moved.is_none() || way.direction != Direction::Same;
+                let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+                let flags = EXISTS | flag(unit.known.is_empty(), BASE) | flag(has_more, MORE);
+                let (unit, slot, moved) = (unit.number, operations.slot, moved.unwrap_or(0));
+                self.all[first + n] = Shape { unit, slot, moved, steps, values, flags };
             }
+            self.units.push(unit.clone());
         }
-        self.units = units.all().len();
     }
 
     /// Of a tag.
     #[inline]
     pub(super) fn get(&self, tag: u32) -> Option<&Shape> {
-        self.all.get(tag as usize).filter(|shape| shape.exists)
+        self.all.get(tag as usize).filter(|shape| shape.flags != 0)
+    }
+
+    fn unit(&self, tag: u32) -> Option<&Unit> {
+        self.get(tag).and_then(|shape| self.units.get(shape.unit as usize)).map(|unit| &**unit)
+    }
+
+    /// What else is to know of a tag.
+    pub(super) fn more(&self, tag: u32) -> More {
+        let way = self.unit(tag).and_then(|unit| unit.operations.ways.get((tag - unit.first) as usize));
+        way.map_or_else(More::default, |way| More {
+            stack: way.stack.map(|value| (value, way.moved)),
+            direction: way.direction,
+        })
+    }
+
+    /// How many instructions of a unit come before the place where it was left in the middle.
+    pub(super) fn steps_before(&self, stop: &Stop) -> usize {
+        self.unit(stop.unit).map_or(0, |unit| unit.steps_before(stop))
     }
 }
