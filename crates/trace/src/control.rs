@@ -16,7 +16,7 @@
 //!
 //! | code | the tag |
 //! |---|---|
-//! | 0 | what came here the last time, after the same four tags |
+//! | 0 | what came after the same four tags the last time, if that is in `places` |
 //! | 1 to 4 | what came after the last tag when something else was expected: the latest such, the one before it, … |
 //! | 5 to 7 | the last tag and a difference of 2, 3 or 4 bytes, modulo 2³² |
 //!
@@ -26,24 +26,24 @@
 //!
 //! Threads go the same ways again. A pointer, `again`, follows an earlier part of the same stream, and what
 //! was there is expected here too. It starts at 0, and goes on by one with each tag. After a tag that was not
-//! expected, it moves to behind the latest place where the last four tags were the same as now. Tables, all
-//! zero at first:
+//! expected, it moves to behind the latest tag that was not expected either and came after the same three.
+//! Tables, all zero at first:
 //!
 //! | table | entries | index | holds |
 //! |---|---|---|---|
 //! | `past` | 2¹⁷ | number of the tag in the stream | the tag |
-//! | `places` | 2¹⁶ | hash of the last four tags | number of the tag that came after them, 32 bits |
-//! | `followers` | 2¹⁵ | the last tag | four tags that were not expected after it |
+//! | `places` | 2¹⁶ | hash of four tags | number of the tag that came after them, 32 bits |
+//! | `followers` | 2¹⁵ | a tag | four tags that were not expected after it |
 //!
-//! Indices are modulo the number of entries; nothing tells entries apart that meet. A step, with a tag:
+//! Indices are modulo the number of entries; nothing tells entries apart that meet. A tag is expected if it equals
+//! `past[again]` and is not 0. A step, with a tag:
 //!
-//! 1. The tag is expected if it equals `past[again]`. If not, it goes to the front of the `followers` of the
-//!    last tag, which is 0 at first: it moves there if it is among them, otherwise the last of the four falls
-//!    out.
-//! 2. `places[hash]` becomes the tag's number, `past[number]` the tag, and `again` goes on by one.
-//! 3. `path` becomes `path · 2⁸ xor tag · 0x9e3779b1`, modulo 2³²; the hash is the upper 16 bits of `path ·
-//!    0x9e3779b1` modulo 2³². Both are 0 at first.
-//! 4. If the tag was not expected, `again` becomes `places[hash]`.
+//! 1. If the tag was not expected, it goes to the front of the `followers` of the tag before, which is 0 at first: it moves
+//!    there if it is among them, otherwise the last of the four falls out.
+//! 2. `past[number]` becomes the tag, and `again` goes on by one.
+//! 3. If the tag was not expected, the hash of the last four tags is made: with `a` the last of them, `b` the one before and so
+//!    on, the upper 16 bits of `(a · M xor b · M · 2⁸ xor c · M · 2¹⁶ xor d · M · 2²⁴) · M` modulo 2³², where `M` is 0x9e3779b1.
+//!    `again` becomes `places[hash]`, and `places[hash]` the number of the next tag.
 //!
 //! # Why so
 //!
@@ -78,20 +78,18 @@ struct Foresight {
     /// The number of the next tag.
     now: u32,
     again: u32,
-    last: u32,
-    path: u32,
 }
 
 impl Foresight {
     fn new() -> Self {
-        Self { past: zeroed(), places: zeroed(), followers: zeroed(), now: 0, again: 0, last: 0, path: 0 }
+        Self { past: zeroed(), places: zeroed(), followers: zeroed(), now: 0, again: 0 }
     }
 
     fn forget(&mut self) {
         self.past.fill(0);
         self.places.fill(0);
         self.followers.fill([0; 4]);
-        (self.now, self.again, self.last, self.path) = (0, 0, 0, 0);
+        (self.now, self.again) = (0, 0);
     }
 
     #[inline(always)]
@@ -99,35 +97,38 @@ impl Foresight {
         self.past[self.again as usize % PAST]
     }
 
-    #[inline(always)]
+    /// The tag that many tags ago.
+    fn ago(&self, distance: u32) -> u32 {
+        self.past[self.now.wrapping_sub(distance) as usize % PAST]
+    }
+
     fn place(&self) -> usize {
-        (self.path.wrapping_mul(MIX) >> 16) as usize % PLACES
+        let mixed = (0..4).map(|i| self.ago(i + 1).wrapping_mul(MIX) << (8 * i));
+        (mixed.fold(0, |all, one| all ^ one).wrapping_mul(MIX) >> 16) as usize % PLACES
     }
 
     /// What else it may be, by code.
     fn others(&self) -> [u32; DIFFERENCE as usize] {
-        let [a, b, c, d] = self.followers[self.last as usize % FOLLOWERS];
+        let [a, b, c, d] = self.followers[self.ago(1) as usize % FOLLOWERS];
         [self.past[self.places[self.place()] as usize % PAST], a, b, c, d]
     }
 
     #[inline(always)]
     fn learn(&mut self, tag: u32) {
-        self.places[self.place()] = self.now;
         self.past[self.now as usize % PAST] = tag;
         self.now = self.now.wrapping_add(1);
         self.again = self.again.wrapping_add(1);
-        self.last = tag;
-        self.path = (self.path << 8) ^ tag.wrapping_mul(MIX);
     }
 
     /// Learns a tag that was not expected.
     fn learn_new(&mut self, tag: u32) {
-        let followers = &mut self.followers[self.last as usize % FOLLOWERS];
+        let followers = &mut self.followers[self.ago(1) as usize % FOLLOWERS];
         let from = followers[..3].iter().position(|&follower| follower == tag).unwrap_or(3);
         followers[..=from].rotate_right(1);
         followers[0] = tag;
         self.learn(tag);
-        self.again = self.places[self.place()];
+        let place = self.place();
+        self.again = std::mem::replace(&mut self.places[place], self.now);
     }
 }
 
@@ -135,7 +136,8 @@ impl Foresight {
 pub struct ControlEncoder {
     foresight: Foresight,
     columns: ColumnWriters<COLUMNS>,
-    run: u64,
+    /// How many tags there were before the last run.
+    before: u64,
     len: u64,
 }
 
@@ -149,30 +151,55 @@ impl ControlEncoder {
     /// Nothing yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { foresight: Foresight::new(), columns: ColumnWriters::new(), run: 0, len: 0 }
+        Self { foresight: Foresight::new(), columns: ColumnWriters::new(), before: 0, len: 0 }
     }
 
-    /// Appends a tag. Whether it was expected, which it is not the first time it comes.
+    /// How many of the latest tags are kept.
+    pub(crate) const KEPT: usize = PAST;
+
+    /// The number of the next tag, modulo [`Self::KEPT`].
+    pub(crate) fn number(&self) -> usize {
+        self.foresight.now as usize % PAST
+    }
+
+    /// Appends a tag.
     #[inline]
-    pub fn push(&mut self, tag: u32) -> bool {
-        self.len += 1;
-        let is_expected = self.foresight.expected() == tag && tag != 0;
-        if is_expected {
-            self.run += 1;
+    pub fn push(&mut self, tag: u32) {
+        if self.foresight.expected() == tag && tag != 0 {
+            self.len += 1;
             self.foresight.learn(tag);
         } else {
             self.push_new(tag);
         }
-        is_expected
     }
 
-    fn push_new(&mut self, tag: u32) {
-        put_run(&mut self.columns, self.run);
-        self.run = 0;
+    /// Appends tags as long as they are foreseen and less than 2³¹. Of each, `next` is told the number of the earlier tag that comes again, and its
+    /// own, both modulo [`Self::KEPT`], and gives the tag that comes next; 0 at the end. Gives back the first that is not appended.
+    #[inline(always)]
+    pub(crate) fn push_foreseen(&mut self, mut tag: u32, mut next: impl FnMut(usize, usize) -> u32) -> u32 {
+        let Foresight { past, now, again, .. } = &mut self.foresight;
+        // Kept at hand for as long as this takes.
+        let (start, mut to, mut from) = (*now, *now, *again);
+        while past[from as usize % PAST] == tag && tag.cast_signed() > 0 {
+            past[to as usize % PAST] = tag;
+            tag = next(from as usize % PAST, to as usize % PAST);
+            to = to.wrapping_add(1);
+            from = from.wrapping_add(1);
+        }
+        (*now, *again) = (to, from);
+        self.len += u64::from(to.wrapping_sub(start));
+        tag
+    }
+
+    /// Appends a tag that was not.
+    pub(crate) fn push_new(&mut self, tag: u32) {
+        put_run(&mut self.columns, self.len - self.before);
+        self.len += 1;
+        self.before = self.len;
         if let Some(code) = self.foresight.others().iter().position(|&other| other == tag) {
             self.columns.push(CODES, code as u8);
         } else {
-            let folded = difference::fold((tag.wrapping_sub(self.foresight.last) as i32).into());
+            let folded = difference::fold((tag.wrapping_sub(self.foresight.ago(1)) as i32).into());
             self.columns.push(CODES, DIFFERENCE + difference::len(folded) - difference::LEAST);
             difference::put(&mut self.columns, BYTES, folded);
         }
@@ -182,12 +209,12 @@ impl ControlEncoder {
     /// The stream. From here on, it is a new one.
     #[must_use]
     pub fn finish(&mut self) -> Vec<u8> {
-        put_run(&mut self.columns, self.run);
+        put_run(&mut self.columns, self.len - self.before);
         let mut stream = Vec::new();
         put_number(&mut stream, self.len);
         self.columns.finish(&mut stream);
         self.foresight.forget();
-        (self.run, self.len) = (0, 0);
+        (self.before, self.len) = (0, 0);
         stream
     }
 }
@@ -241,7 +268,7 @@ impl<'a> ControlDecoder<'a> {
             DIFFERENCE..8 => {
                 let len = code - DIFFERENCE + difference::LEAST;
                 let folded = difference::next(&mut self.columns, BYTES, len)?;
-                self.foresight.last.wrapping_add(difference::unfold(folded) as u32)
+                self.foresight.ago(1).wrapping_add(difference::unfold(folded) as u32)
             }
             _ => return Err(StreamError::UnknownCode(code)),
         };

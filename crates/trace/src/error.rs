@@ -15,6 +15,9 @@ pub enum StreamError {
     /// A part of it cannot be unpacked, or not into as little as a writer puts there.
     #[error("a part cannot be unpacked")]
     Compression,
+    /// No unit has such a slot.
+    #[error("no slot has the number {0}")]
+    UnknownSlot(u64),
     /// A byte that no writer puts there.
     #[error("a code of {0} means nothing")]
     UnknownCode(u8),

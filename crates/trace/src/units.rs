@@ -157,6 +157,16 @@ impl Units {
         Self { all, by_tag, slot, ..Self::new(self.memory, self.order) }
     }
 
+    /// How many slots all of them have.
+    pub(crate) fn slots(&self) -> u32 {
+        self.slot
+    }
+
+    /// Whether accesses to memory are written down.
+    pub(crate) fn is_of_memory(&self) -> bool {
+        self.memory
+    }
+
     /// All of them, in the order in which they were made.
     #[must_use]
     pub fn all(&self) -> &[Arc<Unit>] {

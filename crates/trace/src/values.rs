@@ -37,13 +37,12 @@
 use crate::columns::{put_number, take_number};
 use crate::difference::{fold, unfold};
 use crate::error::StreamError;
+use std::io::Read as _;
 
 /// How much [`zstd`] tries.
 const LEVEL: i32 = 1;
 /// No stream is longer when it is unpacked.
 const MOST: u64 = 1 << 28;
-/// No process has more slots.
-const MOST_SLOTS: u64 = 1 << 26;
 /// In a token, a run that goes on behind it.
 const LONG: u32 = 15;
 
@@ -195,20 +194,29 @@ pub struct ValueDecoder {
 }
 
 impl ValueDecoder {
-    /// From the bytes that [`ValueEncoder::finish`] gave.
-    pub fn new(mut stream: &[u8]) -> Result<Self, StreamError> {
+    /// From the bytes that [`ValueEncoder::finish`] gave, of a process that has so many slots.
+    pub fn new(mut stream: &[u8], count: u32) -> Result<Self, StreamError> {
         let len = take_number(&mut stream)?;
         if len > MOST {
             return Err(StreamError::Compression);
         }
-        let bytes = zstd::bulk::decompress(stream, len as usize).map_err(|_| StreamError::Compression)?;
+        // It takes as much memory as there is, not as much as it says.
+        let mut bytes = Vec::new();
+        let unpacked = zstd::stream::read::Decoder::with_buffer(stream);
+        let read = unpacked.and_then(|unpacked| unpacked.take(len + 1).read_to_end(&mut bytes));
+        if read.ok() != Some(len as usize) {
+            return Err(StreamError::Compression);
+        }
         let mut rest = &*bytes;
         let mut slots: Vec<Open> = Vec::new();
         let (mut slot, mut lens) = (0, Vec::new());
         for _ in 0..take_number(&mut rest)? {
-            slot += take_number(&mut rest)?;
+            slot = take_number(&mut rest)?.saturating_add(slot);
             let len = take_number(&mut rest)?;
-            if slot >= MOST_SLOTS || len > MOST {
+            if slot >= u64::from(count) {
+                return Err(StreamError::UnknownSlot(slot));
+            }
+            if len > MOST {
                 return Err(StreamError::EndlessNumber);
             }
             lens.push((slot as usize, len));

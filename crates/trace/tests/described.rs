@@ -59,22 +59,29 @@ impl Columns {
 }
 
 fn read_tags(mut stream: &[u8]) -> Vec<u32> {
+    const M: u32 = 0x9e37_79b1;
     let count = number(&mut stream) as usize;
     let mut columns = Columns::read(stream, 6);
     let (mut past, mut places) = (vec![0; 1 << 17], vec![0; 1 << 16]);
     let mut followers = vec![vec![0; 4]; 1 << 15];
-    let (mut again, mut path, mut last, mut hash) = (0, 0u32, 0u32, 0);
+    let mut again = 0;
     let mut run = columns.run();
-    let mut tags = Vec::new();
+    let mut tags: Vec<u32> = Vec::new();
+    let hash = |tags: &[u32]| {
+        let ago = |n: usize| tags.len().checked_sub(n).map_or(0, |at| tags[at]).wrapping_mul(M);
+        let all = ago(1) ^ ago(2) << 8 ^ ago(3) << 16 ^ ago(4) << 24;
+        (all.wrapping_mul(M) >> 16) as usize
+    };
     for number in 0..count {
         let expected = run > 0;
+        let last = tags.last().copied().unwrap_or(0);
         let of_last = &mut followers[last as usize % (1 << 15)];
         let tag = if expected {
             run -= 1;
             past[again % (1 << 17)]
         } else {
             let tag = match columns.next(1) {
-                0 => past[places[hash] % (1 << 17)],
+                0 => past[places[hash(&tags)] % (1 << 17)],
                 code @ 1..=4 => of_last[usize::from(code) - 1],
                 code => last.wrapping_add(columns.difference(2, code - 3) as u32),
             };
@@ -85,104 +92,69 @@ fn read_tags(mut stream: &[u8]) -> Vec<u32> {
             tag
         };
         tags.push(tag);
-        places[hash] = number;
         past[number % (1 << 17)] = tag;
         again += 1;
-        path = path << 8 ^ tag.wrapping_mul(0x9e37_79b1);
-        hash = (path.wrapping_mul(0x9e37_79b1) >> 16) as usize;
-        last = tag;
         if !expected {
-            again = places[hash];
+            again = std::mem::replace(&mut places[hash(&tags)], number + 1);
         }
     }
     assert!(run == 0 && columns.is_empty());
     tags
 }
 
-#[derive(Clone, Default)]
-struct Slot {
-    last: u64,
-    steps: [u64; 2],
-    stride: u64,
-    distance: usize,
-    way: u8,
-}
-
-const M: u64 = 0x9e37_79b9_7f4a_7c15;
-
-fn upper(h: u64) -> usize {
-    (h.wrapping_mul(M) >> 48) as usize
-}
-
-fn read_values(stream: &[u8], slots: &[u32]) -> Vec<u64> {
-    let mut columns = Columns::read(stream, 11);
-    let mut past = vec![(0u64, 0u32); 1 << 18];
-    let (mut places, mut steps, mut after) = (vec![0; 1 << 16], vec![0u64; 1 << 16], vec![0; 1 << 16]);
-    let mut known = vec![Slot::default(); 1 << 15];
-    let (mut again, mut lost) = (0, true);
-    let mut run = columns.run();
-    let mut values = Vec::new();
-    for (number, &slot) in slots.iter().enumerate() {
-        let ago = |distance: usize| past[number.wrapping_sub(distance) % (1 << 18)].0;
-        let of_slot = &mut known[slot as usize % (1 << 15)];
-        let [p, q] = of_slot.steps;
-        let at_steps = upper(p.wrapping_mul(M) ^ q.wrapping_mul(M).rotate_left(21) ^ u64::from(slot));
-        let at_after = upper(ago(1).wrapping_mul(M) ^ u64::from(slot));
-        let expected = run > 0;
-        if of_slot.way == 0 || !expected {
-            let [a, b, c] = [ago(1), ago(2), ago(3)].map(|value| value.wrapping_mul(M));
-            let x = a ^ b.rotate_left(21) ^ c.rotate_left(42) ^ u64::from(slot);
-            let place = &mut places[upper(x ^ x >> 29)];
-            if (lost || past[again % (1 << 18)].1 != slot) && past[*place % (1 << 18)].1 == slot {
-                again = *place;
-            }
-            *place = number;
-        }
-        let by = |way, slot: &Slot| match way {
-            0 => past[again % (1 << 18)].0,
-            1 => slot.last.wrapping_add(slot.stride),
-            2 => ago(slot.distance),
-            3 => slot.last.wrapping_add(steps[at_steps]),
-            _ => after[at_after],
-        };
-        let value = if expected {
-            run -= 1;
-            by(of_slot.way, of_slot)
-        } else {
-            let value = match columns.next(1) {
-                way @ 0..=4 => {
-                    of_slot.way = way;
-                    by(way, of_slot)
-                }
-                5 => {
-                    of_slot.distance = columns.next(2).into();
-                    ago(of_slot.distance)
-                }
-                code @ 6..=12 => of_slot.last.wrapping_add(columns.difference(3, code - 4)),
-                code => ago(1).wrapping_add(columns.difference(3, code - 11)),
-            };
-            run = columns.run();
-            value
-        };
-        values.push(value);
-        if of_slot.way == 3 || !expected {
-            steps[at_steps] = value.wrapping_sub(of_slot.last);
-        }
-        if of_slot.way == 4 || !expected {
-            after[at_after] = value;
-        }
-        lost = past[again % (1 << 18)].0 != value;
-        again += 1;
-        past[number % (1 << 18)] = (value, slot);
-        let step = value.wrapping_sub(of_slot.last);
-        if step == p {
-            of_slot.stride = step;
-        }
-        of_slot.steps = [step, p];
-        of_slot.last = value;
+fn read_values(mut stream: &[u8], slots: &[u32]) -> Vec<u64> {
+    #[derive(Default)]
+    struct Slot {
+        last: u64,
+        step: u64,
+        tokens: Vec<u8>,
+        /// How often the step comes again, and the one behind it; none if it is for ever.
+        next: Option<(u64, u64)>,
     }
-    assert!(run == 0 && columns.is_empty());
-    values
+    let next_token = |tokens: &mut Vec<u8>| {
+        let mut rest = &tokens[..];
+        let (&head, behind) = rest.split_first()?;
+        rest = behind;
+        let run = u64::from(head >> 4) + if head >> 4 == 15 { number(&mut rest) } else { 0 };
+        let (bytes, behind) = rest.split_at((head & 15).into());
+        let folded = bytes.iter().rev().fold(0, |folded, &byte| folded << 8 | u64::from(byte));
+        let step = if folded % 2 == 0 { folded / 2 } else { !(folded / 2) };
+        *tokens = behind.to_vec();
+        Some((run, step))
+    };
+    let len = number(&mut stream) as usize;
+    let bytes = zstd::decode_all(stream).expect("a frame");
+    assert_eq!(bytes.len(), len);
+    let mut rest = &*bytes;
+    let mut known: Vec<(u32, Slot, usize)> = Vec::new();
+    for _ in 0..number(&mut rest) {
+        let before = known.last().map_or(0, |(slot, ..)| *slot);
+        let slot = before + number(&mut rest) as u32;
+        known.push((slot, Slot::default(), number(&mut rest) as usize));
+    }
+    let mut by_slot: std::collections::HashMap<u32, Slot> = std::collections::HashMap::new();
+    for (number, mut slot, len) in known {
+        let (tokens, behind) = rest.split_at(len);
+        slot.tokens = tokens.to_vec();
+        slot.next = next_token(&mut slot.tokens);
+        rest = behind;
+        by_slot.insert(number, slot);
+    }
+    assert!(rest.is_empty());
+    let value = |slot: &u32| {
+        let slot = by_slot.entry(*slot).or_default();
+        match slot.next {
+            Some((0, step)) => {
+                slot.step = step;
+                slot.next = next_token(&mut slot.tokens);
+            }
+            Some((run, step)) => slot.next = Some((run - 1, step)),
+            None => {}
+        }
+        slot.last = slot.last.wrapping_add(slot.step);
+        slot.last
+    };
+    slots.iter().map(value).collect()
 }
 
 proptest! {

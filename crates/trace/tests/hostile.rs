@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use relive_trace::{ControlDecoder, StreamError, ValueDecoder};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use support::{Dice, read_tags, read_values, tags, values, write_tags, write_values};
+use support::{Dice, SLOTS, read_tags, read_values, tags, values, write_tags, write_values};
 
 /// Counts what this thread holds.
 struct Scale;
@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Scale {
 #[global_allocator]
 static ALLOCATOR: Scale = Scale;
 
-/// Tables take 6.6 MB, what is unpacked 0.4 MB.
+/// Tables of control flow take 1.3 MB, what is unpacked 0.4 MB. What is known of slots takes so much for each that a stream names.
 const LIMIT: isize = 7 << 20;
 
 /// How much is read of what may have no end.
@@ -60,7 +60,7 @@ fn control(stream: &[u8]) -> Result<(), StreamError> {
 /// Reads as much as there is as values of some slots, holding none of them.
 fn memory(stream: &[u8]) -> Result<(), StreamError> {
     weighed(|| {
-        let mut decoder = ValueDecoder::new(stream)?;
+        let mut decoder = ValueDecoder::new(stream, SLOTS)?;
         (0..ENOUGH as u32).try_for_each(|i| decoder.next([i, i % 7, u32::MAX][i as usize % 3]).map(drop))?;
         decoder.finish()
     })
@@ -130,9 +130,12 @@ fn control_of(len: u64, bytes: [&[u8]; 6]) -> Vec<u8> {
     stream
 }
 
-/// A memory stream with these runs, codes, distances and lowest bytes.
-fn memory_of([runs, codes, distances, bytes]: [&[u8]; 4]) -> Vec<u8> {
-    columns(&[runs, codes, distances, bytes, bytes, &[], &[], &[], &[], &[], &[]])
+/// A memory stream of these bytes.
+fn memory_of(bytes: &[u8]) -> Vec<u8> {
+    let mut stream = Vec::new();
+    put_number(&mut stream, bytes.len() as u64);
+    stream.extend(zstd::bulk::compress(bytes, 1).expect("packed"));
+    stream
 }
 
 proptest! {
@@ -157,7 +160,8 @@ proptest! {
         });
         bytes[0].push(dice.roll(300).min(255) as u8);
         let _ = control(&control_of(dice.roll(500), bytes.each_ref().map(|bytes| &**bytes)));
-        let _ = memory(&memory_of([0, 1, 2, 3].map(|i| &*bytes[i])));
+        bytes[1].insert(0, 3);
+        let _ = memory(&memory_of(&bytes[1]));
     }
 
     #[test]
@@ -201,15 +205,18 @@ fn what_is_wrong_is_said() {
     assert_eq!(read_tags(&far, 2).expect("readable"), [!(0x0403_0201 / 2)]);
     refused(control(&control_of(1, [&[0, 0], &[7], &[1], &[2], &[3], &[]])), "it ends in the middle");
     refused(control(&control_of(1, [&[0, 0], &[8], &[], &[], &[], &[]])), "a code of 8 means nothing");
-    // The same for values.
-    let one = memory_of([&[0, 0], &[6], &[], &[4]]);
-    assert_eq!(read_values(&one, [9]).expect("readable"), [0x0404 / 2]);
+    // The same for values: one slot, 9, with one token, a step of a byte.
+    let one = memory_of(&[1, 9, 2, 0x01, 4]);
+    assert_eq!(read_values(&one, [9]).expect("readable"), [2]);
+    assert_eq!(read_values(&one, [9, 9, 7]).expect("the same step for ever, and nothing"), [2, 4, 0]);
     refused(read_values(&one, []).map(drop), "it goes on behind its end");
-    refused(read_values(&one, [9, 9]).map(drop), "it ends in the middle");
-    refused(memory(&memory_of([&[0, 0], &[5], &[], &[]])), "it ends in the middle");
-    refused(memory(&memory_of([&[0, 0], &[20], &[], &[]])), "a code of 20 means nothing");
-    // A distance of no values, which no writer has: something, but no harm.
-    read_values(&memory_of([&[0, 0], &[5], &[0], &[]]), [1]).expect("a value");
+    refused(memory(&memory_of(&[1, 9, 3, 0x01, 4])), "it ends in the middle");
+    refused(memory(&memory_of(&[1, 9, 1, 0x01, 4])), "it ends in the middle");
+    refused(memory(&memory_of(&[1, 9, 2, 0x01, 4, 0])), "it goes on behind its end");
+    refused(memory(&memory_of(&[1, 9, 2, 0x03, 4])), "a code of 3 means nothing");
+    refused(memory(&memory_of(&[1, 9, 1, 0xf0])), "it ends in the middle");
+    // A slot that is too far away.
+    refused(memory(&memory_of(&[1, 0xff, 0xff, 0xff, 0xff, 1, 1, 0])), "no slot has the number 536870911");
 }
 
 #[test]
@@ -217,7 +224,11 @@ fn bombs() {
     // A chunk of zeroes that unpacks to a gigabyte, and one of nothing.
     let zeroes = vec![0; 1 << 30];
     refused(control(&control_of(1, [&zeroes, &[], &[], &[], &[], &[]])), "a part cannot be unpacked");
-    refused(memory(&memory_of([&zeroes, &[], &[], &[]])), "a part cannot be unpacked");
+    refused(memory(&memory_of(&zeroes)), "a part cannot be unpacked");
+    // One that says it is short.
+    let mut stream = vec![4];
+    stream.extend(zstd::bulk::compress(&zeroes, 1).expect("packed"));
+    refused(memory(&stream), "a part cannot be unpacked");
     let nothing = zstd::bulk::compress(&[], 1).expect("packed");
     let mut stream = vec![1, nothing.len() as u8 + 1, 0, 0, 0, 0, nothing.len() as u8];
     stream.extend(nothing);

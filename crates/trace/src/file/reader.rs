@@ -195,7 +195,7 @@ impl Trace {
         let wrong = |error: Wrong| damaged(segment.at, error);
         let rest = zstd::bulk::decompress(rest, MOST_CODE).map_err(|error| damaged(segment.at, error))?;
         let control = ControlDecoder::new(control).map_err(|error| wrong(error.into()))?;
-        let values = ValueDecoder::new(values).map_err(|error| wrong(error.into()))?;
+        let values = ValueDecoder::new(values, units.slots()).map_err(|error| wrong(error.into()))?;
         let mut source = Packed { control, values, rest: &rest };
         replay.run(units, &mut source, visitor).map_err(wrong)
     }

@@ -4,7 +4,7 @@
 //! the stack is, each record tells without being executed; the rest is found by executing a few records again, from the last that
 //! took nothing for known.
 
-use super::shapes::{More, Shapes};
+use super::shapes::{More, Shape, Shapes};
 use super::thread::Line;
 use super::{Nobody, Traced};
 use crate::columns::put_number;
@@ -181,6 +181,10 @@ impl Scanned {
             return Err(wrong);
         }
         let before = self.state.as_ref().map(Machine::new).or(before);
+        if !units.is_of_memory() {
+            // Nobody asks.
+            return Ok(before);
+        }
         let (buffer, mut at, machine) = match self.base {
             Some(base) => (base.buffer, base.at, before.map(|before| base.machine(before))),
             None => (0, 0, before),
@@ -194,16 +198,82 @@ impl Scanned {
     }
 }
 
+/// The way through one buffer, with or without values.
+struct Walk<'a, const MEMORY: bool> {
+    bytes: &'a [u8],
+    shapes: &'a Shapes,
+    at: usize,
+    stack: u64,
+    rare: Rare,
+    /// Where the last [`Base`] is, and what was known there.
+    base: Option<usize>,
+    base_stack: u64,
+    base_rare: Rare,
+    instructions: u64,
+    records: u64,
+}
+
+impl<const MEMORY: bool> Walk<'_, MEMORY> {
+    /// The tag of the next record; 0 if there is none.
+    #[inline(always)]
+    fn tag(&self) -> Tag {
+        let word = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk());
+        word.map_or(0, |word| Tag::from_le_bytes(*word))
+    }
+
+    /// Takes in the rest of a record that has this shape. Whether it is there.
+    #[inline(always)]
+    fn go_on(&mut self, shape: &Shape, values: &mut ValueEncoder) -> bool {
+        self.instructions += u64::from(shape.steps);
+        self.records += 1;
+        if !MEMORY {
+            self.at += size_of::<Tag>();
+            return true;
+        }
+        if shape.is_base() {
+            (self.base, self.base_stack, self.base_rare) = (Some(self.at), self.stack, self.rare);
+        }
+        let start = self.at + size_of::<Tag>();
+        let end = start + shape.values() * 8;
+        let Some(own) = self.bytes.get(start..end) else { return false };
+        let (own, _) = own.as_chunks();
+        for (slot, value) in (shape.slot..).zip(own) {
+            values.push(slot, u64::from_le_bytes(*value));
+        }
+        self.stack = self.stack.wrapping_add_signed(shape.moved.into());
+        if shape.has_more() {
+            let more = self.shapes.more(self.tag());
+            self.rare.go_on(&mut self.stack, &more, own);
+        }
+        self.at = end;
+        true
+    }
+}
+
 /// Packs one segment after the other; keeps its tables.
-#[derive(Default)]
 struct Packing {
     control: ControlEncoder,
     values: ValueEncoder,
+    /// What tags are, by the numbers of those that the control flow keeps.
+    described: Vec<Shape>,
     /// What belongs to special tags.
     rest: Vec<u8>,
     /// The numbers of all units that are executed, in the order in which they are first; and whether one is among them.
     executed: Vec<u8>,
     is_executed: Vec<bool>,
+}
+
+impl Default for Packing {
+    fn default() -> Self {
+        Self {
+            control: ControlEncoder::new(),
+            values: ValueEncoder::new(),
+            described: vec![Shape::default(); ControlEncoder::KEPT],
+            rest: Vec::new(),
+            executed: Vec::new(),
+            is_executed: Vec::new(),
+        }
+    }
 }
 
 impl Packing {
@@ -214,7 +284,11 @@ impl Packing {
             // One after the other, so that nobody who has something to add waits long.
             let traced = traced.read().unwrap_or_else(PoisonError::into_inner);
             self.is_executed.resize(self.is_executed.len().max(traced.process.units.all().len()), false);
-            if let Err(wrong) = self.pack_one(number, bytes, &traced.shapes, &mut scanned) {
+            let packed = match traced.process.units.is_of_memory() {
+                true => self.pack_one::<true>(number, bytes, &traced.shapes, &mut scanned),
+                false => self.pack_one::<false>(number, bytes, &traced.shapes, &mut scanned),
+            };
+            if let Err(wrong) = packed {
                 scanned.wrong = Some(wrong);
                 break;
             }
@@ -222,60 +296,87 @@ impl Packing {
         scanned
     }
 
-    fn pack_one(
+    fn pack_one<const MEMORY: bool>(
         &mut self,
         number: usize,
         bytes: &[u8],
         shapes: &Shapes,
         scanned: &mut Scanned,
     ) -> Result<(), Wrong> {
-        let Scanned { mut stack, mut rare, mut base, .. } = *scanned;
-        let (mut instructions, mut records) = (0, 0);
-        let mut at = 0;
-        let result = loop {
-            let Some((word, behind)) = bytes[at..].split_first_chunk() else { break Ok(()) };
-            let tag = Tag::from_le_bytes(*word);
-            let Some(shape) = shapes.get(tag) else {
-                if tag == 0 {
-                    // What is begun here was not finished.
-                    break Ok(());
-                }
-                let len = match self.special(tag, behind, shapes, scanned) {
-                    Ok(len) => len,
-                    Err(wrong) => break Err(wrong),
-                };
-                if tag == STATE {
-                    (stack, rare) = (0, Rare::default());
-                    base = Some(Base { buffer: number, at, stack, rare });
-                }
-                at += word.len() + len;
-                continue;
-            };
-            if shape.is_base() {
-                base = Some(Base { buffer: number, at, stack, rare });
-            }
-            let len = shape.values() * 8;
-            let Some(values) = behind.get(..len) else { break Err(Wrong::CutShort) };
-            let (values, _) = values.as_chunks();
-            let is_expected = self.control.push(tag);
-            for (slot, value) in (shape.slot..).zip(values) {
-                self.values.push(slot, u64::from_le_bytes(*value));
-            }
-            stack = stack.wrapping_add_signed(shape.moved.into());
-            if shape.has_more() {
-                rare.go_on(&mut stack, &shapes.more(tag), values);
-            }
-            instructions += u64::from(shape.steps);
-            records += 1;
-            if !is_expected && !std::mem::replace(&mut self.is_executed[shape.unit as usize], true) {
-                put_number(&mut self.executed, shape.unit.into());
-            }
-            at += word.len() + len;
+        let mut walk = Walk::<MEMORY> {
+            bytes,
+            shapes,
+            at: 0,
+            stack: scanned.stack,
+            rare: scanned.rare,
+            base: None,
+            base_stack: 0,
+            base_rare: Rare::default(),
+            instructions: 0,
+            records: 0,
         };
-        (scanned.stack, scanned.rare, scanned.base) = (stack, rare, base);
-        scanned.instructions += instructions;
-        scanned.records += records;
+        let result = self.pack_all(&mut walk, scanned);
+        if let Some(at) = walk.base {
+            let (stack, rare) = (walk.base_stack, walk.base_rare);
+            scanned.base = Some(Base { buffer: number, at, stack, rare });
+        }
+        (scanned.stack, scanned.rare) = (walk.stack, walk.rare);
+        scanned.instructions += walk.instructions;
+        scanned.records += walk.records;
         result
+    }
+
+    #[inline(always)]
+    fn pack_all<const MEMORY: bool>(
+        &mut self,
+        walk: &mut Walk<'_, MEMORY>,
+        scanned: &mut Scanned,
+    ) -> Result<(), Wrong> {
+        let mut tag = walk.tag();
+        while tag != 0 {
+            // What comes again is described where it came before: one thing next to the other.
+            let (values, described) = (&mut self.values, &mut self.described);
+            let mut is_whole = true;
+            tag = self.control.push_foreseen(tag, |before, now| {
+                let shape = described[before];
+                described[now] = shape;
+                is_whole = walk.go_on(&shape, values);
+                if is_whole { walk.tag() } else { 0 }
+            });
+            if !is_whole {
+                return Err(Wrong::CutShort);
+            }
+            match walk.shapes.get(tag).copied() {
+                // The end, or what is begun here was not finished.
+                _ if tag == 0 => break,
+                Some(shape) => {
+                    self.described[self.control.number()] = shape;
+                    self.push_new(tag, shape.unit);
+                    if !walk.go_on(&shape, &mut self.values) {
+                        return Err(Wrong::CutShort);
+                    }
+                }
+                None => {
+                    let behind = &walk.bytes[walk.at + size_of::<Tag>()..];
+                    let len = self.special(tag, behind, walk.shapes, scanned)?;
+                    if tag == STATE {
+                        (walk.stack, walk.rare) = (0, Rare::default());
+                        (walk.base, walk.base_stack, walk.base_rare) = (Some(walk.at), 0, Rare::default());
+                    }
+                    walk.at += size_of::<Tag>() + len;
+                }
+            }
+            tag = walk.tag();
+        }
+        Ok(())
+    }
+
+    /// A tag that was not foreseen, as none is that comes for the first time.
+    fn push_new(&mut self, tag: Tag, unit: u32) {
+        self.control.push_new(tag);
+        if !std::mem::replace(&mut self.is_executed[unit as usize], true) {
+            put_number(&mut self.executed, unit.into());
+        }
     }
 
     /// Something that is not an exit. Gives back how long it is.

@@ -29,6 +29,12 @@ const BASE: u8 = 2;
 const MORE: u8 = 4;
 
 impl Shape {
+    /// Whether it is one.
+    #[inline]
+    pub(super) fn exists(&self) -> bool {
+        self.flags != 0
+    }
+
     #[inline]
     pub(super) fn values(&self) -> usize {
         self.values.into()
@@ -87,7 +93,7 @@ impl Shapes {
     /// Of a tag.
     #[inline]
     pub(super) fn get(&self, tag: u32) -> Option<&Shape> {
-        self.all.get(tag as usize).filter(|shape| shape.flags != 0)
+        self.all.get(tag as usize).filter(|shape| shape.exists())
     }
 
     fn unit(&self, tag: u32) -> Option<&Unit> {

@@ -44,12 +44,13 @@ fn record(path: &Path, options: &Options) -> Ended {
     let mut sink = |news: &News<'_>| match *news {
         News::Process { number, pid, parent } => recording.process(number, pid, parent),
         News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
-        News::Written { process, tid, bytes } => recording.records(process, tid, bytes).expect("records"),
+        News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
         News::Over { process } => recording.over(process),
         News::Time => {}
     };
     let done = relive_launch::trace(options, &mut |_, _| {}, &mut sink).expect("it runs");
-    recording.finish().expect("a file");
+    let summary = recording.finish().expect("a file");
+    assert!(summary.wrong.is_none(), "{:?}", summary.wrong);
     done.ended
 }
 

@@ -85,12 +85,15 @@ pub(crate) fn write_values(values: &[(u32, u64)]) -> Vec<u8> {
     encoder.finish()
 }
 
+/// More than any of the streams here has.
+pub(crate) const SLOTS: u32 = 1 << 16;
+
 /// The values of a stream, for these slots.
 pub(crate) fn read_values(
     stream: &[u8],
     slots: impl IntoIterator<Item = u32>,
 ) -> Result<Vec<u64>, StreamError> {
-    let mut decoder = ValueDecoder::new(stream)?;
+    let mut decoder = ValueDecoder::new(stream, SLOTS)?;
     let values = slots.into_iter().map(|slot| decoder.next(slot)).collect::<Result<_, _>>()?;
     decoder.finish()?;
     Ok(values)
