@@ -8,6 +8,7 @@ use crate::file::writer::Writer;
 use crate::file::{About, Begun, Module, kind};
 use crate::process::{Origin, Process};
 use crate::replay::Wrong;
+use crate::units::Kind;
 use crate::visit::Visitor;
 use packing::{Job, Packers};
 use shapes::Shapes;
@@ -30,8 +31,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 pub struct Recording {
     writer: Arc<Mutex<Writer>>,
     packers: Packers,
-    memory: bool,
-    order: bool,
+    kind: Kind,
     segment: u64,
     started: Instant,
     processes: HashMap<u32, Traced>,
@@ -76,8 +76,7 @@ impl Recording {
         Self {
             packers: Packers::new(&writer),
             writer,
-            memory: about.memory,
-            order: about.order,
+            kind: about.kind(),
             // There must be several, as they are given up one by one.
             segment: ring.map_or(SEGMENT, |len| (len * 4).clamp(1 << 20, SEGMENT)),
             started: Instant::now(),
@@ -90,7 +89,7 @@ impl Recording {
     /// A process begins, perhaps forked off another whose log had that length then.
     pub fn process(&mut self, number: u32, pid: u32, parent: Option<(u32, u64)>) {
         let mut traced = Traced {
-            process: Process::new(number, pid, self.memory, self.order),
+            process: Process::new(number, pid, self.kind.clone()),
             shapes: Arc::default(),
             threads: HashMap::new(),
             unit_ends: Vec::new(),
