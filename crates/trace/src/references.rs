@@ -143,3 +143,47 @@ impl Machine {
         last.is_some_and(|last| first.max(last) < END_OF_MEMORY)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::State;
+    use relive_code::addr::LinkAddr;
+    use relive_code::isa::{EffectsReader, Insn, Needed};
+
+    /// How many references `rep stosq` has in each part, going up or down.
+    fn parts(times: u64, to: u64, backwards: bool) -> Result<Vec<usize>, Wrong> {
+        let insn = Insn::decode(&[0xf3, 0x48, 0xab], LinkAddr(0)).expect("valid");
+        let mut effects = EffectsReader::new();
+        let (accesses, replayed) = (effects.accesses(&insn), effects.replayed(&insn));
+        let instruction = Instruction { step: 0, accesses, replayed, needed: Needed::default() };
+        let mut registers = [0; 16];
+        registers[Gpr::RCX.number()] = times;
+        registers[Gpr::RDI.number()] = to;
+        let flags = if backwards { 1 << 10 } else { 0 };
+        let machine = Machine::new(&State { registers, flags, pc: 0, fs: 0, gs: 0 });
+        let (mut found, mut lens) = (Found::default(), Vec::new());
+        machine.repeated(&instruction, 0, &mut found, &mut |found, _| {
+            lens.push(found.references.len());
+            found.clear();
+        })?;
+        lens.push(found.references.len());
+        Ok(lens)
+    }
+
+    #[test]
+    fn in_parts() {
+        assert_eq!(parts(3, 0x1000, false).expect("possible"), [3]);
+        assert_eq!(parts(MOST as u64 * 2 + 5, 0x1000, false).expect("possible"), [MOST, MOST, 5]);
+        assert_eq!(parts(3, 16, true).expect("possible"), [3]);
+    }
+
+    #[test]
+    fn more_than_any_memory() {
+        for (times, to, backwards) in
+            [(u64::MAX, 0x1000, false), (1 << 53, 0x1000, false), (4, 16, true), (2, u64::MAX - 8, false)]
+        {
+            assert!(matches!(parts(times, to, backwards), Err(Wrong::BeyondMemory)), "{times:x} at {to:x}");
+        }
+    }
+}
