@@ -10,6 +10,7 @@
 //! * [`arena`]: the memory shared with all of them, and what is written there
 //! * [`seen`]: what that says about the files they executed
 //! * [`generated`], [`vdso`]: code that is in no file
+//! * [`processor`]: what this processor is like
 
 #![allow(unsafe_code)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -29,6 +30,7 @@ mod measure;
 mod over;
 mod privileges;
 mod processes;
+pub mod processor;
 mod run;
 pub mod seen;
 mod tracee;

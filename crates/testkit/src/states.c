@@ -8,7 +8,8 @@
 //               registers and the like, 0 if there are none, then with the length and the bytes of all these
 //   Y n bytes   sets them
 //   T           lets the program and all that it starts, threads and processes, go to their ends, and answers with a record for the state
-//               behind each instruction of each of them, and behind the last with one whose process is 0
+//               behind each instruction of each of them, and behind the last with one whose process is 0; behind each record comes what
+//               X answers if the next instruction may depend on it, or three zeros and a length of 0
 // Numbers are 8 bytes. A record: how the program stopped (0: as it should; below 256: by a signal, which is delivered with the next
 // step; 256 and the status: it has ended), its process, its registers as in `struct user_regs_struct`, the 16 bytes at its program
 // counter.
@@ -73,7 +74,35 @@ static void run_to_entry(void) {
     if (ptrace(PTRACE_POKEUSER, pid, offsetof(struct user_regs_struct, rip), entry)) fail("entry");
 }
 
-static void record(void) {
+// Vector registers and the like, and where to find some of them.
+static void record_vectors(void) {
+    static unsigned char state[1 << 16];
+    struct iovec part = {state, sizeof state};
+    if (ptrace(PTRACE_GETREGSET, pid, NT_X86_XSTATE, &part)) {
+        if (errno != ESRCH) fail("vector registers");
+        part.iov_len = 0;
+    }
+    for (int component = 5; component <= 7; component++) {
+        unsigned size = 0, offset = 0, rest;
+        __get_cpuid_count(0xd, component, &size, &offset, &rest, &rest);
+        uint64_t place = size ? offset : 0;
+        put(&place, sizeof place);
+    }
+    uint64_t len = part.iov_len;
+    put(&len, sizeof len);
+    put(state, len);
+}
+
+// Whether an instruction may find memory by a vector or a mask, or is one that saves all of them.
+static int needs_vectors(const unsigned char code[16]) {
+    int at = 0;
+    while (at < 14 && (strchr("\x26\x2e\x36\x3e\x64\x65\x66\x67\xf2\xf3", code[at]) && code[at] || (code[at] & 0xf0) == 0x40)) at++;
+    if (code[at] == 0x0f) return code[at + 1] == 0xf7 || code[at + 1] == 0xae || code[at + 1] == 0xc7;
+    return code[at] == 0x62 || code[at] == 0xc4 || code[at] == 0xc5;
+}
+
+// Whether the next instruction may need more than is in it.
+static int record(void) {
     struct {
         uint64_t stop, pid;
         struct user_regs_struct registers;
@@ -95,6 +124,13 @@ static void record(void) {
         }
     }
     put(&all, sizeof all);
+    return needs_vectors(all.code);
+}
+
+static void record_all(void) {
+    static const uint64_t none[4];
+    if (record() && WIFSTOPPED(status)) record_vectors();
+    else put(none, sizeof none);
 }
 
 static void step(pid_t who, int signal) {
@@ -114,17 +150,17 @@ static void run_all(void) {
         for (int i = 0; i < count; i++) is_known |= known[i] == pid;
         if (!is_known && count < MOST) known[count++] = pid;
         if (!WIFSTOPPED(status)) {
-            record();
+            record_all();
             continue;
         }
         // In the middle of a call that starts something.
         int is_event = status >> 16 != 0;
         if (!is_known) status = W_STOPCODE(SIGTRAP); // it begins
-        if (!is_event) record();
+        if (!is_event) record_all();
         step(pid, is_event || WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status));
     }
     pid = 0;
-    record();
+    record_all();
 }
 
 int main(int argc, char **argv) {
@@ -173,17 +209,7 @@ int main(int argc, char **argv) {
             status = W_STOPCODE(SIGTRAP);
             break;
         case 'X':
-            part.iov_len = sizeof state;
-            if (ptrace(PTRACE_GETREGSET, pid, NT_X86_XSTATE, &part)) fail("vector registers");
-            for (int component = 5; component <= 7; component++) {
-                unsigned size = 0, offset = 0, rest;
-                __get_cpuid_count(0xd, component, &size, &offset, &rest, &rest);
-                uint64_t place = size ? offset : 0;
-                put(&place, sizeof place);
-            }
-            uint64_t len = part.iov_len;
-            put(&len, sizeof len);
-            put(state, len);
+            record_vectors();
             break;
         case 'Y':
             part.iov_len = number();

@@ -86,7 +86,7 @@ impl State {
 }
 
 /// Registers that are vectors, masks or x87, as `xsave` writes them.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vectors {
     bytes: Vec<u8>,
     /// Where mask registers, upper halves of vectors and upper vectors are; zero if there are none.
@@ -162,6 +162,12 @@ impl Vectors {
         self.bytes[32 + 16 * number..][..8].try_into().expect("eight bytes")
     }
 
+    /// The parts of the processor's state that the system has enabled: a bit for each, by number.
+    #[must_use]
+    pub fn enabled(&self) -> u64 {
+        u64::from_le_bytes(self.bytes[464..472].try_into().expect("eight bytes"))
+    }
+
     /// Says that they are not as they were at the start.
     fn mark(&mut self) {
         self.bytes[512] |= if self.places[0] == 0 { 0x07 } else { 0xe7 };
@@ -226,6 +232,13 @@ fn read_state(from: &mut impl Read) -> (State, u64) {
     (State { stop, registers, code }, pid)
 }
 
+fn read_vectors(from: &mut impl Read) -> Vectors {
+    let places = std::array::from_fn(|_| read_number(from) as usize);
+    let mut bytes = vec![0; read_number(from) as usize];
+    from.read_exact(&mut bytes).expect("the watcher answers");
+    Vectors { bytes, places }
+}
+
 impl Watched {
     /// Runs the program to its entry, behind the dynamic linker.
     pub fn run_to_entry(&mut self) {
@@ -249,15 +262,17 @@ impl Watched {
         (0..count).map(|_| read_state(&mut self.answers).0).collect()
     }
 
-    /// Lets the program and all that it starts go to their ends. Tells of the state behind each instruction, and of which thread.
-    pub fn run_all(&mut self, mut each: impl FnMut(u64, State)) {
+    /// Lets the program and all that it starts go to their ends. Tells of the state behind each instruction, and of which thread; of
+    /// vectors and the like too, where the next instruction may find memory by them.
+    pub fn run_all(&mut self, mut each: impl FnMut(u64, State, Vectors)) {
         order(&mut self.orders, b'T', &[]);
         loop {
             let (state, thread) = read_state(&mut self.answers);
+            let vectors = read_vectors(&mut self.answers);
             if thread == 0 {
                 return;
             }
-            each(thread, state);
+            each(thread, state, vectors);
         }
     }
 
@@ -276,10 +291,7 @@ impl Watched {
     /// The registers that are not in a [`State`]: vectors, masks, x87.
     pub fn vectors(&mut self) -> Vectors {
         order(&mut self.orders, b'X', &[]);
-        let places = std::array::from_fn(|_| read_number(&mut self.answers) as usize);
-        let mut bytes = vec![0; read_number(&mut self.answers) as usize];
-        self.answers.read_exact(&mut bytes).expect("the watcher answers");
-        Vectors { bytes, places }
+        read_vectors(&mut self.answers)
     }
 
     /// Sets them.

@@ -25,6 +25,8 @@
 //! | [`units`] | the code that was executed |
 //! | `operations` | what that does to registers and memory |
 //! | `machine` | executes it |
+//! | `references` | accesses to memory that are more than an address |
+//! | [`layout`] | the processor's state in memory |
 //! | [`replay`] | tells of everything a thread did |
 //! | [`visit`] | who is told, and of what |
 //!
@@ -49,10 +51,12 @@ pub mod control;
 mod difference;
 pub mod error;
 mod file;
+pub mod layout;
 mod machine;
 mod operations;
 pub mod process;
 pub mod recording;
+mod references;
 pub mod replay;
 mod runs;
 mod table;
@@ -64,5 +68,6 @@ pub use control::{ControlDecoder, ControlEncoder};
 pub use error::StreamError;
 pub use file::reader::{Trace, TraceError};
 pub use file::{About, Module, Segment};
+pub use layout::Layout;
 pub use recording::{Recording, Summary};
 pub use values::{ValueDecoder, ValueEncoder};

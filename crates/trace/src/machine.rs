@@ -1,9 +1,11 @@
 //! A thread's registers, as far as they are known: executes the operations of units with the values that were written down.
 
 use crate::operations::{FS, GS, Instruction, Operation, Operations};
+use crate::references::Beside;
+use crate::replay::Wrong;
 use crate::units::{State, Unit};
 use crate::visit::{Reference, Stamp};
-use relive_code::isa::{Access, EffectsReader, Gpr, How, Knowledge, Segment};
+use relive_code::isa::{EffectsReader, Gpr, Knowledge, Wide};
 
 /// Room for all numbers that a byte of an operation can be, so that none has to be checked.
 const REGISTERS: usize = 32;
@@ -20,8 +22,7 @@ pub(crate) struct Machine {
 
 /// Where values come from, each for its slot.
 pub(crate) trait Values {
-    type Error;
-    fn value(&mut self, slot: u32) -> Result<u64, Self::Error>;
+    fn value(&mut self, slot: u32) -> Result<u64, Wrong>;
 }
 
 /// What was found of a unit.
@@ -29,6 +30,8 @@ pub(crate) trait Values {
 pub(crate) struct Found {
     pub(crate) references: Vec<Reference>,
     pub(crate) stamps: Vec<Stamp>,
+    /// Nobody wants to know of accesses to memory: those of which there may be many are left out.
+    pub(crate) is_unwanted: bool,
 }
 
 impl Found {
@@ -71,8 +74,13 @@ impl Machine {
         self.registers[register.number()] = value;
     }
 
+    /// Whether string instructions go downwards.
+    pub(crate) fn is_backwards(&self) -> bool {
+        self.backwards
+    }
+
     #[inline(always)]
-    fn get(&self, register: u8) -> u64 {
+    pub(crate) fn get(&self, register: u8) -> u64 {
         self.registers[usize::from(register) % REGISTERS]
     }
 
@@ -88,18 +96,20 @@ impl Machine {
     }
 
     /// The general registers.
-    fn general(&self) -> &[u64; 16] {
+    pub(crate) fn general(&self) -> &[u64; 16] {
         self.registers.first_chunk().expect("there are more")
     }
 
-    /// Executes the first so many of a unit's operations.
+    /// Executes the first so many of a unit's operations. Before there are too many references, `part` is told up to which instruction
+    /// they go, of which there will be more.
     pub(crate) fn run<V: Values>(
         &mut self,
         all: &Operations,
         operations: u32,
         values: &mut V,
         found: &mut Found,
-    ) -> Result<(), V::Error> {
+        part: &mut impl FnMut(&mut Found, u16),
+    ) -> Result<(), Wrong> {
         let mut slot = all.slot;
         for operation in &all.list[..operations as usize] {
             match *operation {
@@ -133,7 +143,8 @@ impl Machine {
                     self.put(set.to.number() as u8, value);
                 }
                 Operation::Instruction(number) => {
-                    self.instruction(&all.instructions[number as usize], &mut slot, values, found)?;
+                    let instruction = &all.instructions[number as usize];
+                    self.instruction(all, instruction, &mut slot, values, found, part)?;
                 }
             }
         }
@@ -149,7 +160,8 @@ impl Machine {
         count: usize,
         values: &mut V,
         found: &mut Found,
-    ) -> Result<(), V::Error> {
+        part: &mut impl FnMut(&mut Found, u16),
+    ) -> Result<(), Wrong> {
         let mut effects = EffectsReader::new();
         let mut knowledge = Knowledge::of(unit.known, unit.operations.order);
         let mut slot = unit.operations.slot;
@@ -159,7 +171,7 @@ impl Machine {
             let needed = knowledge.step(&accesses, &replayed);
             let instruction = Instruction { step: step as u16, accesses, replayed, needed };
             if step < steps {
-                self.instruction(&instruction, &mut slot, values, found)?;
+                self.instruction(&unit.operations, &instruction, &mut slot, values, found, part)?;
                 continue;
             }
             let used = (slot - unit.operations.slot) as usize;
@@ -168,7 +180,7 @@ impl Machine {
                     self.registers[register.number()] = values.value(slot)?;
                     slot += 1;
                 }
-                self.repeated(&instruction, left, found);
+                self.repeated(&instruction, left, found, part)?;
             }
         }
         Ok(())
@@ -176,11 +188,13 @@ impl Machine {
 
     fn instruction<V: Values>(
         &mut self,
+        all: &Operations,
         instruction: &Instruction,
         slot: &mut u32,
         values: &mut V,
         found: &mut Found,
-    ) -> Result<(), V::Error> {
+        part: &mut impl FnMut(&mut Found, u16),
+    ) -> Result<(), Wrong> {
         let Instruction { replayed, needed, .. } = instruction;
         let mut next_value = || {
             *slot += 1;
@@ -188,6 +202,15 @@ impl Machine {
         };
         for register in needed.before.gprs() {
             self.registers[register.number()] = next_value()?;
+        }
+        let mut beside = Beside::default();
+        for (wide, words) in needed.wide.iter().zip(&mut beside.wide) {
+            for word in words.iter_mut().take(wide.map_or(0, Wide::words)) {
+                *word = next_value()?;
+            }
+        }
+        if needed.form {
+            beside.form = next_value()?;
         }
         let mut next = *self.general();
         for set in &replayed.sets {
@@ -204,49 +227,9 @@ impl Machine {
         for register in needed.after.gprs() {
             next[register.number()] = next_value()?;
         }
-        self.accesses(instruction, next[Gpr::RCX.number()], found);
+        self.accesses(instruction, next[Gpr::RCX.number()], &beside, &all.layout, found, part)?;
         self.registers[..16].copy_from_slice(&next);
         self.backwards = backwards;
         Ok(())
-    }
-
-    /// Tells of an instruction's accesses; `left` is what is in `rcx` afterwards.
-    fn accesses(&self, instruction: &Instruction, left: u64, found: &mut Found) {
-        let compares = instruction.accesses.iter().find_map(|access| match access.how {
-            How::Repeated { compares } => Some(compares),
-            _ => None,
-        });
-        match compares {
-            None => self.turns(instruction, 1, found),
-            Some(compares) => self.repeated(instruction, if compares { left } else { 0 }, found),
-        }
-    }
-
-    /// Tells of the accesses of an instruction that repeats itself, until so much is left in `rcx`.
-    fn repeated(&self, instruction: &Instruction, left: u64, found: &mut Found) {
-        let repeated = instruction.accesses.iter().find(|access| matches!(access.how, How::Repeated { .. }));
-        if let Some(access) = repeated {
-            let width = if access.place.narrow { u64::from(u32::MAX) } else { u64::MAX };
-            let all = self.registers[Gpr::RCX.number()] & width;
-            self.turns(instruction, all.saturating_sub(left & width), found);
-        }
-    }
-
-    fn turns(&self, instruction: &Instruction, times: u64, found: &mut Found) {
-        let &Instruction { step, ref accesses, .. } = instruction;
-        let base = |access: &Access| match access.segment {
-            Segment::None => 0,
-            Segment::Fs => self.get(FS),
-            Segment::Gs => self.get(GS),
-        };
-        for n in 0..times {
-            for access in accesses {
-                let by = n.wrapping_mul(u64::from(access.size)).cast_signed();
-                let by = if self.backwards { by.wrapping_neg() } else { by };
-                let address = access.address_beyond(self.general(), base(access), by);
-                let &Access { size, kind, is_locked, .. } = access;
-                found.references.push(Reference { address, size, step, kind, is_locked });
-            }
-        }
     }
 }

@@ -3,11 +3,13 @@
 //! Only what somebody needs later is computed, and constants that are added to a register one after the other, as `push` and
 //! `pop` do, are added once, where the unit may be left.
 
-use crate::units::Unit;
+use crate::layout::Layout;
+use crate::units::{Kind, Unit};
 use relive_code::isa::{
     Access, AccessKind, Accesses, EffectsReader, Gpr, How, Insn, Knowledge, Needed, Operation as Computed,
     Part, Place, RegSet, Replayed, Segment, Set, Term,
 };
+use std::sync::Arc;
 
 /// Where registers end and what is treated like them begins: always zero.
 pub(crate) const ZERO: u8 = 16;
@@ -68,6 +70,8 @@ pub(crate) struct Operations {
     pub(crate) memory: bool,
     /// Whether it is written down when instructions happen that other threads may wait for.
     pub(crate) order: bool,
+    /// How the processor's state lies in memory.
+    pub(crate) layout: Arc<Layout>,
 }
 
 /// What it means that a unit was left by an exit.
@@ -119,17 +123,17 @@ struct Item {
 pub(crate) fn compile(
     unit: &Unit,
     insns: &[Insn],
-    memory: bool,
-    order: bool,
+    kind: &Kind,
     slot: u32,
     effects: &mut EffectsReader,
 ) -> Operations {
+    let &Kind { memory, order, ref layout } = kind;
     let mut compiler = Compiler {
         items: Vec::new(),
         moved: [0; 16],
         knowledge: Knowledge::of(unit.known, order),
         way: Way::default(),
-        all: Operations { slot, memory, order, ..Operations::default() },
+        all: Operations { slot, memory, order, layout: layout.clone(), ..Operations::default() },
     };
     // Where the unit can be left: behind so many instructions.
     let mut ends: Vec<u32> = unit.exits.iter().map(|exit| exit.steps).collect();

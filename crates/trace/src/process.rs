@@ -1,6 +1,6 @@
 //! A traced process: its code, and where that came from.
 
-use crate::units::{Unit, Units, Words};
+use crate::units::{Kind, Unit, Units, Words};
 use relive_abi::engine::{self as abi, CODE, MAPPING, TRACED};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -46,8 +46,8 @@ pub enum Origin {
 }
 
 impl Process {
-    pub(crate) fn new(number: u32, pid: u32, memory: bool, order: bool) -> Self {
-        Self { number, pid, parent: None, units: Units::new(memory, order), mappings: Vec::new() }
+    pub(crate) fn new(number: u32, pid: u32, kind: Kind) -> Self {
+        Self { number, pid, parent: None, units: Units::new(kind), mappings: Vec::new() }
     }
 
     /// All that a process has that another was forked off: so many of its units and mappings.

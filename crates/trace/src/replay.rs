@@ -1,14 +1,14 @@
 //! Tells of everything that a thread did, from what it has written down.
 
 use crate::machine::{Found, Machine, Values};
-use crate::units::{State, Units, Words};
+use crate::units::{State, Unit, Units, Words};
 use crate::visit::{Event, Ran, Visitor};
 use relive_abi::trace::{
     CALL, Call, CallResult, NOT_CALLED, RESULT, SPECIAL, STATE, Stop, Tag, stopped_values,
 };
 
 /// What a thread has written down, whatever form it has.
-pub(crate) trait Source: Values<Error = Wrong> {
+pub(crate) trait Source: Values {
     /// The next tag; none at the end.
     fn tag(&mut self) -> Result<Option<Tag>, Wrong>;
 
@@ -43,6 +43,9 @@ pub enum Wrong {
     /// It does not begin with what a thread begins with.
     #[error("it begins without a state")]
     NoState,
+    /// No process has so much memory.
+    #[error("an instruction that repeats itself goes beyond the end of memory")]
+    BeyondMemory,
 }
 
 /// A thread that is replayed.
@@ -71,9 +74,9 @@ impl Replay {
         Self { is_control_alone: true, ..Self::default() }
     }
 
-    /// A thread of which that is known.
+    /// A thread of which that is known. Only what is known later is of interest.
     pub(crate) fn on(machine: Option<Machine>) -> Self {
-        Self { machine, ..Self::default() }
+        Self { machine, found: Found { is_unwanted: true, ..Found::default() }, ..Self::default() }
     }
 
     /// Replays records as the thread has written them, up to the first that was only begun.
@@ -96,13 +99,15 @@ impl Replay {
                 let (unit, exit) = units.find(tag).ok_or(Wrong::UnknownTag(tag))?;
                 let way = &unit.operations.ways[exit];
                 self.found.clear();
+                let mut from = 0;
                 if way.operations > 0 && !self.is_control_alone {
                     let machine = self.machine.as_mut().ok_or(Wrong::NoState)?;
-                    machine.run(&unit.operations, way.operations, source, &mut self.found)?;
+                    let mut part = |found: &mut Found, step| tell_part(unit, &mut from, step, found, visitor);
+                    machine.run(&unit.operations, way.operations, source, &mut self.found, &mut part)?;
                 }
-                let Found { references, stamps } = &self.found;
+                let Found { references, stamps, .. } = &self.found;
                 let steps = unit.exits[exit].steps as usize;
-                visitor.ran(&Ran { unit, steps, exit: Some(exit), references, stamps });
+                visitor.ran(&Ran { unit, from, steps, exit: Some(exit), references, stamps });
             } else {
                 self.special(tag, units, source, visitor)?;
             }
@@ -140,19 +145,31 @@ impl Replay {
                 let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
                 let steps = unit.steps_before(&stop);
                 self.found.clear();
+                let mut from = 0;
                 let count = values.into();
                 let mut values = Counted { source, slot: unit.operations.slot, left: values };
                 if unit.operations.memory && !self.is_control_alone {
                     let machine = self.machine.as_mut().ok_or(Wrong::NoState)?;
-                    machine.run_steps(unit, (steps, stop.rcx), count, &mut values, &mut self.found)?;
+                    let found = &mut self.found;
+                    let mut part = |found: &mut Found, step| tell_part(unit, &mut from, step, found, visitor);
+                    machine.run_steps(unit, (steps, stop.rcx), count, &mut values, found, &mut part)?;
                     values.skip()?;
                 }
-                let Found { references, stamps } = &self.found;
-                visitor.ran(&Ran { unit, steps, exit: None, references, stamps });
+                let Found { references, stamps, .. } = &self.found;
+                visitor.ran(&Ran { unit, from, steps, exit: None, references, stamps });
             }
         }
         Ok(())
     }
+}
+
+/// Tells of what was found up to an instruction of which there is more to tell.
+#[cold]
+fn tell_part(unit: &Unit, from: &mut usize, step: u16, found: &mut Found, visitor: &mut impl Visitor) {
+    let (steps, Found { references, stamps, .. }) = (step.into(), &*found);
+    visitor.ran(&Ran { unit, from: *from, steps, exit: None, references, stamps });
+    *from = steps;
+    found.clear();
 }
 
 /// Reads something off the beginning of bytes.
@@ -181,8 +198,6 @@ impl<S: Source> Counted<'_, S> {
 }
 
 impl<S: Source> Values for Counted<'_, S> {
-    type Error = Wrong;
-
     fn value(&mut self, slot: u32) -> Result<u64, Wrong> {
         self.left = self.left.checked_sub(1).ok_or(Wrong::CutShort)?;
         self.slot = slot + 1;
@@ -204,8 +219,6 @@ impl<'a> Raw<'a> {
 }
 
 impl Values for Raw<'_> {
-    type Error = Wrong;
-
     #[inline]
     fn value(&mut self, _slot: u32) -> Result<u64, Wrong> {
         let (word, rest) = self.bytes.split_first_chunk().ok_or(Wrong::CutShort)?;

@@ -1,5 +1,6 @@
 //! The code that traced threads execute.
 
+use crate::layout::Layout;
 use crate::operations::{Operations, compile};
 use relive_abi::engine::{CODE, TRACED};
 use relive_abi::trace::{Call, CallResult, FIRST_TAG, Stop};
@@ -86,21 +87,28 @@ pub struct Units {
     /// Where the slots of the next unit begin.
     slot: u32,
     pub(crate) mappings: u32,
-    /// Whether accesses to memory are written down.
-    memory: bool,
-    /// And when those happen that other threads may wait for.
-    order: bool,
+    kind: Kind,
     effects: EffectsReader,
+}
+
+/// What kind of trace it is.
+#[derive(Clone, Debug, Default)]
+pub struct Kind {
+    /// Whether accesses to memory are written down.
+    pub memory: bool,
+    /// And when those happen that other threads may wait for.
+    pub order: bool,
+    /// How the processor's state lies in memory.
+    pub layout: Arc<Layout>,
 }
 
 const NONE: u32 = u32::MAX;
 
 impl Units {
-    /// None yet, of a process of which accesses to memory are written down or not, and when those happen that other threads may
-    /// wait for.
+    /// None yet, of a process in a trace of some kind.
     #[must_use]
-    pub fn new(memory: bool, order: bool) -> Self {
-        Self { memory, order, ..Self::default() }
+    pub fn new(kind: Kind) -> Self {
+        Self { kind, ..Self::default() }
     }
 
     /// Takes in a record of the log of a process.
@@ -134,7 +142,7 @@ impl Units {
         for exit in &mut unit.exits {
             exit.steps = ends.get(usize::from(exit.piece)).copied().unwrap_or_default();
         }
-        unit.operations = compile(&unit, &insns, self.memory, self.order, self.slot, &mut self.effects);
+        unit.operations = compile(&unit, &insns, &self.kind, self.slot, &mut self.effects);
         self.slot += unit.operations.values();
         let start = unit.first.saturating_sub(FIRST_TAG) as usize;
         let end = start + unit.exits.len();
@@ -154,7 +162,7 @@ impl Units {
         let tags = end.map_or(0, |end| end - FIRST_TAG as usize).min(self.by_tag.len());
         let by_tag = self.by_tag[..tags].to_vec();
         let slot = all.last().map_or(0, |unit| unit.operations.slot + unit.operations.values());
-        Self { all, by_tag, slot, ..Self::new(self.memory, self.order) }
+        Self { all, by_tag, slot, ..Self::new(self.kind.clone()) }
     }
 
     /// How many slots all of them have.
@@ -164,7 +172,7 @@ impl Units {
 
     /// Whether accesses to memory are written down.
     pub(crate) fn is_of_memory(&self) -> bool {
-        self.memory
+        self.kind.memory
     }
 
     /// All of them, in the order in which they were made.

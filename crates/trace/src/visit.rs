@@ -29,15 +29,20 @@ pub struct Stamp {
     pub after: u64,
 }
 
-/// A unit that was executed, or the first part of it.
+/// A unit that was executed, or a part of it.
+///
+/// If an instruction repeats itself very often, its unit is told in parts: each but the last ends before that instruction, though with
+/// some of its accesses, and without an exit; the next begins with it.
 #[derive(Clone, Copy)]
 pub struct Ran<'a> {
     /// The unit.
     pub unit: &'a Unit,
-    /// How many of its instructions were executed. Of one that repeats itself, a part may have been in addition, if the unit was left
-    /// in the middle: its accesses are told.
+    /// The first of its instructions that is executed in this part. Only if it is zero, the unit was entered.
+    pub from: usize,
+    /// Behind the last one. Of one that repeats itself, a part may have been executed in addition, if there is no exit: its accesses are
+    /// told.
     pub steps: usize,
-    /// By which exit it was left; none if it was left in the middle.
+    /// By which exit it was left; none if it was left in the middle, or if another part follows.
     pub exit: Option<usize>,
     /// Every access to memory, in order. None in a trace of control flow alone.
     pub references: &'a [Reference],

@@ -1,7 +1,7 @@
 //! Traces as records of bytes, for other tools.
 
 use super::inorder::Teller;
-use super::select::references_of;
+use super::select::{Part, Told};
 use relive_code::isa::{AccessKind, EffectsReader, Flow, Gpr, Insn, RegSet};
 use relive_trace::Segment;
 use relive_trace::units::Unit;
@@ -70,10 +70,10 @@ fn fill<T>(places: &mut [T], from: impl Iterator<Item = T>) {
 }
 
 impl Teller for ChampSim {
-    fn ran(&mut self, ran: &Ran<'_>, from: usize, to: usize, out: &mut Vec<u8>) {
+    fn ran(&mut self, ran: &Ran<'_>, part: &Part<'_>, out: &mut Vec<u8>) {
         let kinds = self.kinds.of(ran.unit);
-        let mut references = references_of(ran, from, to);
-        for step in from..to {
+        let mut references = part.references;
+        for step in part.from..part.to {
             let Kind { flow, reads, writes } = kinds[step];
             let count = references.iter().take_while(|reference| usize::from(reference.step) == step).count();
             let (own, rest) = references.split_at(count);
@@ -171,22 +171,22 @@ impl Teller for Drmemtrace {
         entry(out, entry::PROCESS, 4, self.process);
     }
 
-    fn ran(&mut self, ran: &Ran<'_>, from: usize, to: usize, out: &mut Vec<u8>) {
+    fn ran(&mut self, ran: &Ran<'_>, part: &Part<'_>, out: &mut Vec<u8>) {
         let kinds = self.kinds.of(ran.unit);
-        let mut references = references_of(ran, from, to).iter().peekable();
-        for step in from..to {
-            let at = &ran.unit.steps[step];
-            let kind = match kinds[step].flow {
-                Flow::Next | Flow::Stop => entry::INSTRUCTION,
-                Flow::Jump(_) => entry::JUMP,
-                Flow::IndirectJump => entry::INDIRECT_JUMP,
-                Flow::Branch(_) => entry::BRANCH,
-                Flow::Call(_) => entry::CALL,
-                Flow::IndirectCall => entry::INDIRECT_CALL,
-                Flow::Return => entry::RETURN,
-            };
-            entry(out, kind, at.len.into(), at.pc);
-            while let Some(reference) = references.next_if(|reference| usize::from(reference.step) == step) {
+        part.in_order(ran, |told| match told {
+            Told::Instruction(at, number) => {
+                let kind = match kinds[number].flow {
+                    Flow::Next | Flow::Stop => entry::INSTRUCTION,
+                    Flow::Jump(_) => entry::JUMP,
+                    Flow::IndirectJump => entry::INDIRECT_JUMP,
+                    Flow::Branch(_) => entry::BRANCH,
+                    Flow::Call(_) => entry::CALL,
+                    Flow::IndirectCall => entry::INDIRECT_CALL,
+                    Flow::Return => entry::RETURN,
+                };
+                entry(out, kind, at.len.into(), at.pc);
+            }
+            Told::Reference(reference) => {
                 if reference.kind != AccessKind::Write {
                     entry(out, entry::READ, reference.size, reference.address);
                 }
@@ -194,6 +194,6 @@ impl Teller for Drmemtrace {
                     entry(out, entry::WRITE, reference.size, reference.address);
                 }
             }
-        }
+        });
     }
 }

@@ -39,8 +39,7 @@ struct Calls<'a> {
 
 impl Calls<'_> {
     fn line(&mut self, ran: &Ran<'_>) {
-        let (from, to) = self.selected.steps(self.before, 1);
-        if from >= to || self.result.is_err() {
+        if !self.selected.has(self.before) || self.result.is_err() {
             return;
         }
         let pc = ran.unit.pieces[0].0;
@@ -60,7 +59,7 @@ impl Visitor for Calls<'_> {
         if self.next != Next::On {
             self.line(ran);
         }
-        self.before += ran.steps as u64;
+        self.before += (ran.steps - ran.from) as u64;
         self.next = Next::On;
         let kind = ran.exit.map(|exit| u32::from(ran.unit.exits[exit].kind));
         match kind {

@@ -1,6 +1,6 @@
 //! How much of everything there is in a trace.
 
-use super::select::{Selected, references_of};
+use super::select::{Part, Selected};
 use crate::output::grouped;
 use anyhow::Result;
 use rayon::prelude::*;
@@ -76,14 +76,14 @@ struct Counting<'a> {
 
 impl Visitor for Counting<'_> {
     fn ran(&mut self, ran: &Ran<'_>) {
-        let (from, to) = self.selected.steps(self.before, ran.steps);
-        self.before += ran.steps as u64;
+        let Part { from, to, references } = self.selected.part(self.before, ran);
+        self.before += (ran.steps - ran.from) as u64;
         let count = &mut self.count;
         count.instructions += to.saturating_sub(from) as u64;
         if from < to {
             ran.unit.steps[from..to].iter().for_each(|step| count.code.add(step.pc));
         }
-        for reference in references_of(ran, from, to) {
+        for reference in references {
             match reference.kind {
                 AccessKind::Read => count.reads += 1,
                 AccessKind::Write => count.writes += 1,

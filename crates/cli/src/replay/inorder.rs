@@ -2,7 +2,7 @@
 //!
 //! What is ahead of what is being written waits, so that not much memory is taken however long a segment is.
 
-use super::select::Selected;
+use super::select::{Part, Selected};
 use anyhow::Result;
 use relive_trace::visit::{Event, Ran, Visitor};
 use relive_trace::{Segment, Trace};
@@ -17,8 +17,8 @@ const WAITING: usize = 4;
 
 /// Says what happens in a segment, in its own manner.
 pub(super) trait Teller: Send {
-    /// Some instructions of a unit were executed.
-    fn ran(&mut self, ran: &Ran<'_>, from: usize, to: usize, out: &mut Vec<u8>);
+    /// A part of a unit was executed.
+    fn ran(&mut self, ran: &Ran<'_>, part: &Part<'_>, out: &mut Vec<u8>);
 
     /// At the beginning.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
@@ -50,10 +50,10 @@ impl Visitor for Telling<'_> {
         if self.is_over {
             return;
         }
-        let (from, to) = self.selected.steps(self.before, ran.steps);
-        self.before += ran.steps as u64;
-        if from < to {
-            self.teller.ran(ran, from, to, &mut self.out);
+        let part = self.selected.part(self.before, ran);
+        self.before += (ran.steps - ran.from) as u64;
+        if part.from < part.to || !part.references.is_empty() {
+            self.teller.ran(ran, &part, &mut self.out);
             if self.out.len() >= BLOCK {
                 self.hand_over();
             }

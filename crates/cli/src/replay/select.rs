@@ -1,6 +1,7 @@
 //! Which part of a trace is asked for.
 
 use super::Args;
+use relive_trace::units::Step;
 use relive_trace::visit::{Ran, Reference};
 use relive_trace::{Segment, Trace};
 
@@ -44,16 +45,53 @@ impl Selected {
         all
     }
 
-    /// Which of the instructions of a unit are in it, if the thread has executed so many before.
+    /// Whether an instruction is in it, before which the thread has executed so many.
+    pub(super) fn has(&self, before: u64) -> bool {
+        (self.from..self.to).contains(&before)
+    }
+
+    /// Which of a unit's instructions and references are in it, if the thread has executed so many instructions before.
     #[inline]
-    pub(super) fn steps(&self, before: u64, steps: usize) -> (usize, usize) {
-        let cut = |at: u64| at.saturating_sub(before).min(steps as u64) as usize;
-        (cut(self.from), cut(self.to))
+    pub(super) fn part<'a>(&self, before: u64, ran: &Ran<'a>) -> Part<'a> {
+        let cut = |at: u64, end: usize| {
+            (at.saturating_sub(before).min((end - ran.from) as u64) as usize) + ran.from
+        };
+        let at = |step: usize| ran.references.partition_point(|reference| usize::from(reference.step) < step);
+        // Of one more instruction, something may have been executed.
+        let most = ran.steps + usize::from(ran.exit.is_none());
+        let (from, to) = (cut(self.from, ran.steps), cut(self.to, ran.steps));
+        let references = &ran.references[at(cut(self.from, most))..at(cut(self.to, most))];
+        Part { from, to, references }
     }
 }
 
-/// The references of some of the instructions of a unit.
-pub(super) fn references_of<'a>(ran: &Ran<'a>, from: usize, to: usize) -> &'a [Reference] {
-    let at = |step: usize| ran.references.partition_point(|reference| usize::from(reference.step) < step);
-    &ran.references[at(from)..at(to)]
+/// A part of what a unit did.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    /// The first instruction.
+    pub(super) from: usize,
+    /// Behind the last.
+    pub(super) to: usize,
+    /// The accesses to memory. They may end with some of an instruction that is told later, or was interrupted.
+    pub(super) references: &'a [Reference],
+}
+
+/// What is told in order.
+pub(super) enum Told<'a> {
+    Instruction(&'a Step, usize),
+    Reference(&'a Reference),
+}
+
+impl Part<'_> {
+    /// Tells of each instruction, and behind it of its accesses.
+    pub(super) fn in_order(&self, ran: &Ran<'_>, mut tell: impl FnMut(Told<'_>)) {
+        let mut references = self.references.iter().peekable();
+        for number in self.from..self.to {
+            tell(Told::Instruction(&ran.unit.steps[number], number));
+            while let Some(reference) = references.next_if(|r| usize::from(r.step) == number) {
+                tell(Told::Reference(reference));
+            }
+        }
+        references.for_each(|reference| tell(Told::Reference(reference)));
+    }
 }

@@ -1,7 +1,7 @@
 //! Traces as text.
 
 use super::inorder::Teller;
-use super::select::references_of;
+use super::select::{Part, Told};
 use relive_code::isa::{AccessKind, Syntax};
 use relive_trace::visit::Ran;
 use std::collections::HashMap;
@@ -34,8 +34,8 @@ fn decimal(out: &mut Vec<u8>, mut number: u64) {
 pub(super) struct Mem(pub(super) u32);
 
 impl Teller for Mem {
-    fn ran(&mut self, ran: &Ran<'_>, from: usize, to: usize, out: &mut Vec<u8>) {
-        for reference in references_of(ran, from, to) {
+    fn ran(&mut self, ran: &Ran<'_>, part: &Part<'_>, out: &mut Vec<u8>) {
+        for reference in part.references {
             let kinds: &[u8] = match reference.kind {
                 AccessKind::Read => b"r",
                 AccessKind::Write => b"w",
@@ -59,8 +59,8 @@ impl Teller for Mem {
 pub(super) struct Blocks(pub(super) u32);
 
 impl Teller for Blocks {
-    fn ran(&mut self, ran: &Ran<'_>, from: usize, to: usize, out: &mut Vec<u8>) {
-        let steps = &ran.unit.steps[from..to];
+    fn ran(&mut self, ran: &Ran<'_>, part: &Part<'_>, out: &mut Vec<u8>) {
+        let steps = &ran.unit.steps[part.from..part.to];
         for block in steps.chunk_by(|one, next| one.piece == next.piece) {
             let (first, last) = (block[0], block[block.len() - 1]);
             decimal(out, self.0.into());
@@ -89,7 +89,7 @@ impl Instructions {
 }
 
 impl Teller for Instructions {
-    fn ran(&mut self, ran: &Ran<'_>, from: usize, to: usize, out: &mut Vec<u8>) {
+    fn ran(&mut self, ran: &Ran<'_>, part: &Part<'_>, out: &mut Vec<u8>) {
         let unit = ran.unit;
         let texts = self.texts.entry(unit.number).or_insert_with(|| {
             let text = |step| {
@@ -97,7 +97,7 @@ impl Teller for Instructions {
             };
             (0..unit.steps.len()).map(text).collect()
         });
-        for (step, text) in unit.steps[from..to].iter().zip(&texts[from..to]) {
+        for (step, text) in unit.steps.iter().zip(texts).take(part.to).skip(part.from) {
             decimal(out, self.thread.into());
             out.push(b'\t');
             hex(out, step.pc);
@@ -112,11 +112,12 @@ impl Teller for Instructions {
 pub(super) struct Lackey;
 
 impl Teller for Lackey {
-    fn ran(&mut self, ran: &Ran<'_>, from: usize, to: usize, out: &mut Vec<u8>) {
-        let mut references = references_of(ran, from, to).iter().peekable();
-        for (number, step) in ran.unit.steps[from..to].iter().enumerate() {
-            let _ = writeln!(out, "I  {:08x},{}", step.pc, step.len);
-            while let Some(reference) = references.next_if(|r| usize::from(r.step) == from + number) {
+    fn ran(&mut self, ran: &Ran<'_>, part: &Part<'_>, out: &mut Vec<u8>) {
+        part.in_order(ran, |told| match told {
+            Told::Instruction(step, _) => {
+                let _ = writeln!(out, "I  {:08x},{}", step.pc, step.len);
+            }
+            Told::Reference(reference) => {
                 let kind = match reference.kind {
                     AccessKind::Read => 'L',
                     AccessKind::Write => 'S',
@@ -124,7 +125,7 @@ impl Teller for Lackey {
                 };
                 let _ = writeln!(out, " {kind} {:08x},{}", reference.address, reference.size);
             }
-        }
+        });
     }
 }
 
@@ -142,11 +143,10 @@ impl Dinero {
 }
 
 impl Teller for Dinero {
-    fn ran(&mut self, ran: &Ran<'_>, from: usize, to: usize, out: &mut Vec<u8>) {
-        let mut references = references_of(ran, from, to).iter().peekable();
-        for (number, step) in ran.unit.steps[from..to].iter().enumerate() {
-            Self::line(out, b'2', step.pc, step.len.into());
-            while let Some(reference) = references.next_if(|r| usize::from(r.step) == from + number) {
+    fn ran(&mut self, ran: &Ran<'_>, part: &Part<'_>, out: &mut Vec<u8>) {
+        part.in_order(ran, |told| match told {
+            Told::Instruction(step, _) => Self::line(out, b'2', step.pc, step.len.into()),
+            Told::Reference(reference) => {
                 if reference.kind != AccessKind::Write {
                     Self::line(out, b'0', reference.address, reference.size.into());
                 }
@@ -154,6 +154,6 @@ impl Teller for Dinero {
                     Self::line(out, b'1', reference.address, reference.size.into());
                 }
             }
-        }
+        });
     }
 }

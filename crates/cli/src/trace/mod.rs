@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use progress::Line;
 use relive_launch::collect::News;
 use relive_launch::{Ended, Options, Trace};
-use relive_trace::{About, Recording, Summary};
+use relive_trace::{About, Layout, Recording, Summary};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::PathBuf;
@@ -181,6 +181,7 @@ fn begin(args: &Args) -> Result<Recording> {
         began,
         memory: !args.control_flow_only,
         order: !args.control_flow_only,
+        layout: Layout::of_this_processor(relive_launch::processor::enabled_state()),
     };
     Ok(Recording::new(file, &about, args.ring))
 }

@@ -3,7 +3,9 @@
 //! What does not look at the contents of memory is no access: `lea`, `nop`, prefetches, flushes of caches.
 
 use super::{EffectsReader, Flag, Gpr, Insn, RegSet};
-use iced_x86::{CodeSize, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
+use iced_x86::{
+    CodeSize, InstructionInfoOptions, MemorySize, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
+};
 use smallvec::SmallVec;
 
 /// The accesses of one instruction in the order in which they happen. Only `enter` with nested frames has more than three.
@@ -95,6 +97,8 @@ pub enum How {
     Masked {
         /// How many bytes each element has.
         element: u8,
+        /// For how many the mask is. If there are fewer in memory, these are used again and again.
+        count: u8,
         /// What says which of them count.
         mask: Mask,
     },
@@ -107,7 +111,7 @@ pub enum How {
     },
     /// State of the processor (`xsave` and the like), of which `edx:eax` and the system decide what it has. The size is that of what is
     /// always there.
-    State,
+    State(Form),
     /// The whole line of memory that the address is in.
     Line,
     /// How much it touches is told by no register: tiles, and what only few processors ever had. The size is zero.
@@ -123,6 +127,100 @@ pub enum Mask {
     Signs(u8),
     /// The same for the eight bytes of an MMX register.
     MmxSigns(u8),
+}
+
+/// How parts of the processor's state lie in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Each has its place.
+    Standard,
+    /// Those that are saved lie one behind the other.
+    Compacted,
+    /// The word at [`Form::WORD`] says which: its highest bit is set if they lie one behind the other, and the others say which there are.
+    Said,
+}
+
+impl Form {
+    /// Where the word is that says it, from the beginning of the state.
+    pub const WORD: u32 = 520;
+}
+
+/// A register that is not a general one, or a part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wide {
+    /// The lowest words of a vector register: 2, 4 or 8.
+    Vector {
+        /// Its number.
+        number: u8,
+        /// How many.
+        words: u8,
+    },
+    /// A mask register, of which so many bits matter.
+    Mask {
+        /// Its number.
+        number: u8,
+        /// How many.
+        bits: u8,
+    },
+    /// An MMX register.
+    Mmx(u8),
+}
+
+impl Wide {
+    /// So many bytes of a vector register. Of those that came last, all is taken: processors may not be able to take less.
+    fn vector(number: u8, bytes: usize) -> Self {
+        let words = if number < 16 { bytes.next_power_of_two().clamp(16, 64) / 8 } else { 8 };
+        Self::Vector { number, words: words as u8 }
+    }
+
+    /// How many words it has.
+    #[must_use]
+    pub fn words(self) -> usize {
+        match self {
+            Self::Vector { words, .. } => words.into(),
+            Self::Mask { .. } | Self::Mmx(_) => 1,
+        }
+    }
+}
+
+impl Mask {
+    /// The register with it, for so many elements of so many bytes.
+    fn register(self, count: u8, element: usize) -> Option<Wide> {
+        match self {
+            Self::Bits(0) => None,
+            Self::Bits(number) => Some(Wide::Mask { number, bits: count }),
+            Self::Signs(number) => Some(Wide::vector(number, usize::from(count) * element)),
+            Self::MmxSigns(number) => Some(Wide::Mmx(number)),
+        }
+    }
+
+    /// A bit for each of so many elements of so many bytes, given what is in the register.
+    #[must_use]
+    pub fn bits(self, words: &[u64], count: u8, element: usize) -> u64 {
+        let all = u64::MAX >> (64 - u32::from(count.clamp(1, 64)));
+        match self {
+            Self::Bits(0) => all,
+            Self::Bits(_) => words.first().map_or(0, |word| word & all),
+            Self::Signs(_) | Self::MmxSigns(_) => {
+                let sign = |n: usize| lane(words, n, element) >> (8 * element - 1) & 1;
+                (0..usize::from(count)).fold(0, |bits, n| bits | sign(n) << n)
+            }
+        }
+    }
+}
+
+/// A lane of a vector register, of at most eight bytes.
+fn lane(words: &[u64], number: usize, width: usize) -> u64 {
+    let at = number * width;
+    let word = words.get(at / 8).copied().unwrap_or(0) >> (8 * (at % 8));
+    word & u64::MAX >> (64 - 8 * width)
+}
+
+/// A lane of a vector register that holds signed numbers of 4 or 8 bytes.
+#[must_use]
+pub fn signed_lane(words: &[u64], number: u8, width: u8) -> i64 {
+    let spare = 64 - 8 * u32::from(width);
+    (lane(words, number.into(), width.into()) << spare).cast_signed() >> spare
 }
 
 impl Segment {
@@ -186,9 +284,25 @@ impl Access {
                 How::Repeated { .. } => RegSet::gpr(Gpr::RCX) | RegSet::flag(Flag::Df),
                 How::Table => RegSet::gpr(Gpr::RAX),
                 How::Bit(register) => RegSet::gpr(register),
-                How::State => RegSet::gpr(Gpr::RAX) | RegSet::gpr(Gpr::RDX),
+                How::State(_) => RegSet::gpr(Gpr::RAX) | RegSet::gpr(Gpr::RDX),
                 _ => RegSet::EMPTY,
             }
+    }
+
+    /// What has to be known of other registers: of the one with indices, and of the one with a mask.
+    #[must_use]
+    pub fn needs_wide(&self) -> [Option<Wide>; 2] {
+        match self.how {
+            How::Lanes { vector, width, count, mask, .. } => {
+                let index = Wide::vector(vector, usize::from(width) * usize::from(count));
+                [Some(index), mask.register(count, self.size as usize)]
+            }
+            How::Masked { element, count, mask } => [None, mask.register(count, element.into())],
+            How::Packed { element, mask } => {
+                [None, mask.register((self.size / u32::from(element)) as u8, element.into())]
+            }
+            _ => [None; 2],
+        }
     }
 
     /// The address, or the first of several; `segment_base` is that of the segment it names, if it names one.
@@ -261,7 +375,7 @@ fn access(insn: &Insn, used: &UsedMemory) -> Option<Access> {
     let size = match how {
         How::Repeated { .. } => raw.memory_size().size(),
         // The old part and the header.
-        How::State => 512 + 64,
+        How::State(_) => 512 + 64,
         _ => used.memory_size().size(),
     };
     let narrow = used.address_size() == CodeSize::Code32;
@@ -296,27 +410,24 @@ fn how(insn: &Insn, used: &UsedMemory) -> How {
             true => How::Repeated { compares: insn.compares_strings() },
             false => How::Plain,
         },
-        Mnemonic::Xsave
-        | Mnemonic::Xsave64
-        | Mnemonic::Xsavec
-        | Mnemonic::Xsavec64
-        | Mnemonic::Xsaveopt
-        | Mnemonic::Xsaveopt64
-        | Mnemonic::Xsaves
-        | Mnemonic::Xsaves64
-        | Mnemonic::Xrstor
-        | Mnemonic::Xrstor64
-        | Mnemonic::Xrstors
-        | Mnemonic::Xrstors64 => How::State,
+        Mnemonic::Xsave | Mnemonic::Xsave64 | Mnemonic::Xsaveopt | Mnemonic::Xsaveopt64 => {
+            How::State(Form::Standard)
+        }
+        Mnemonic::Xsavec | Mnemonic::Xsavec64 | Mnemonic::Xsaves | Mnemonic::Xsaves64 => {
+            How::State(Form::Compacted)
+        }
+        Mnemonic::Xrstor | Mnemonic::Xrstor64 | Mnemonic::Xrstors | Mnemonic::Xrstors64 => {
+            How::State(Form::Said)
+        }
         _ if used.vsib_size() != 0 => lanes(insn, used),
         Mnemonic::Vmaskmovps | Mnemonic::Vmaskmovpd | Mnemonic::Vpmaskmovd | Mnemonic::Vpmaskmovq => {
-            How::Masked { element, mask: Mask::Signs(raw.op1_register().number() as u8) }
+            masked(insn, Mask::Signs(raw.op1_register().number() as u8))
         }
         Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu => {
-            How::Masked { element: 1, mask: Mask::Signs(raw.op2_register().number() as u8) }
+            How::Masked { element: 1, count: 16, mask: Mask::Signs(raw.op2_register().number() as u8) }
         }
         Mnemonic::Maskmovq => {
-            How::Masked { element: 1, mask: Mask::MmxSigns(raw.op2_register().number() as u8) }
+            How::Masked { element: 1, count: 8, mask: Mask::MmxSigns(raw.op2_register().number() as u8) }
         }
         Mnemonic::Vcompressps
         | Mnemonic::Vcompresspd
@@ -334,9 +445,152 @@ fn how(insn: &Insn, used: &UsedMemory) -> How {
         {
             How::Packed { element, mask }
         }
-        _ if raw.has_op_mask() => How::Masked { element, mask },
+        _ if raw.has_op_mask() && !reads_all(insn) => masked(insn, mask),
         _ if used.memory_size().size() == 0 => How::Opaque,
         _ => How::Plain,
+    }
+}
+
+/// An access of which a mask says which elements are touched.
+fn masked(insn: &Insn, mask: Mask) -> How {
+    use Mnemonic as M;
+    let raw = &insn.raw;
+    let memory = raw.memory_size();
+    let (size, mut element) = (memory.size(), memory.element_size());
+    let mut all = size;
+    match raw.mnemonic() {
+        _ if memory.is_broadcast() => {
+            element = size;
+            all = match memory {
+                // In the order of the decoder, which is that of lengths.
+                memory if memory >= MemorySize::Broadcast512_Int16 => 64,
+                memory if memory >= MemorySize::Broadcast256_Int16 => 32,
+                memory if memory >= MemorySize::Broadcast128_Int16 => 16,
+                memory if memory >= MemorySize::Broadcast64_UInt32 => 8,
+                _ => 4,
+            };
+        }
+        // Elements of the result, not of what it is computed from.
+        M::Vpdpbusd | M::Vpdpbusds | M::Vpdpwssd | M::Vpdpwssds => element = 4,
+        M::Vpmuldq | M::Vpmuludq => element = 8,
+        M::Vbroadcastss
+        | M::Vbroadcastsd
+        | M::Vbroadcastf32x2
+        | M::Vbroadcastf32x4
+        | M::Vbroadcastf32x8
+        | M::Vbroadcastf64x2
+        | M::Vbroadcastf64x4
+        | M::Vbroadcasti32x2
+        | M::Vbroadcasti32x4
+        | M::Vbroadcasti32x8
+        | M::Vbroadcasti64x2
+        | M::Vbroadcasti64x4
+        | M::Vpbroadcastb
+        | M::Vpbroadcastw
+        | M::Vpbroadcastd
+        | M::Vpbroadcastq => all = raw.op0_register().size(),
+        _ => {}
+    }
+    if element == 0 {
+        return How::Opaque;
+    }
+    How::Masked { element: element as u8, count: (all / element) as u8, mask }
+}
+
+/// Whether an instruction with a mask reads all of its operand, whatever the mask says. (In the manuals: those whose exceptions are of a
+/// type that ends in NF.)
+fn reads_all(insn: &Insn) -> bool {
+    use Mnemonic as M;
+    let raw = &insn.raw;
+    match raw.mnemonic() {
+        // By a number in memory.
+        M::Vpsllw
+        | M::Vpslld
+        | M::Vpsllq
+        | M::Vpsrlw
+        | M::Vpsrld
+        | M::Vpsrlq
+        | M::Vpsraw
+        | M::Vpsrad
+        | M::Vpsraq => raw.op2_kind() == OpKind::Memory,
+        M::V4fmaddps
+        | M::V4fmaddss
+        | M::V4fnmaddps
+        | M::V4fnmaddss
+        | M::Valignd
+        | M::Valignq
+        | M::Vcvtne2ps2bf16
+        | M::Vdbpsadbw
+        | M::Vgf2p8affineinvqb
+        | M::Vgf2p8affineqb
+        | M::Vinsertf128
+        | M::Vinsertf32x4
+        | M::Vinsertf32x8
+        | M::Vinsertf64x2
+        | M::Vinsertf64x4
+        | M::Vinserti128
+        | M::Vinserti32x4
+        | M::Vinserti32x8
+        | M::Vinserti64x2
+        | M::Vinserti64x4
+        | M::Vmovddup
+        | M::Vmovshdup
+        | M::Vmovsldup
+        | M::Vp4dpwssd
+        | M::Vp4dpwssds
+        | M::Vpackssdw
+        | M::Vpacksswb
+        | M::Vpackusdw
+        | M::Vpackuswb
+        | M::Vpalignr
+        | M::Vpconflictd
+        | M::Vpconflictq
+        | M::Vpermb
+        | M::Vpermd
+        | M::Vpermi2b
+        | M::Vpermi2d
+        | M::Vpermi2pd
+        | M::Vpermi2ps
+        | M::Vpermi2q
+        | M::Vpermi2w
+        | M::Vpermilpd
+        | M::Vpermilps
+        | M::Vpermpd
+        | M::Vpermps
+        | M::Vpermq
+        | M::Vpermt2b
+        | M::Vpermt2d
+        | M::Vpermt2pd
+        | M::Vpermt2ps
+        | M::Vpermt2q
+        | M::Vpermt2w
+        | M::Vpermw
+        | M::Vpmaddubsw
+        | M::Vpmaddwd
+        | M::Vpmultishiftqb
+        | M::Vpshufb
+        | M::Vpshufd
+        | M::Vpshufhw
+        | M::Vpshuflw
+        | M::Vpunpckhbw
+        | M::Vpunpckhdq
+        | M::Vpunpckhqdq
+        | M::Vpunpckhwd
+        | M::Vpunpcklbw
+        | M::Vpunpckldq
+        | M::Vpunpcklqdq
+        | M::Vpunpcklwd
+        | M::Vshuff32x4
+        | M::Vshuff64x2
+        | M::Vshufi32x4
+        | M::Vshufi64x2
+        | M::Vshufpd
+        | M::Vshufps
+        | M::Vunpckhpd
+        | M::Vunpckhps
+        | M::Vunpcklpd
+        | M::Vunpcklps => true,
+        _ => false,
     }
 }
 
@@ -490,11 +744,17 @@ mod tests {
         let how = How::Lanes { vector: 1, width: 8, scale: 4, count: 8, mask: Mask::Bits(1) };
         assert_eq!((scatter[0].kind, scatter[0].size, scatter[0].how), (Write, 4, how));
         let masked = accesses(&[0x62, 0xf1, 0x7c, 0x4a, 0x11, 0x03]); // vmovups [rbx]{k2}, zmm0
-        assert_eq!((masked[0].size, masked[0].how), (64, How::Masked { element: 4, mask: Mask::Bits(2) }));
+        assert_eq!(
+            (masked[0].size, masked[0].how),
+            (64, How::Masked { element: 4, count: 16, mask: Mask::Bits(2) })
+        );
         let bytes = accesses(&[0x66, 0x0f, 0xf7, 0xc1]); // maskmovdqu xmm0, xmm1
         assert_eq!(bytes[0].place, Place::beside(Gpr::RDI, 0));
-        assert_eq!((bytes[0].size, bytes[0].how), (16, How::Masked { element: 1, mask: Mask::Signs(1) }));
+        assert_eq!(
+            (bytes[0].size, bytes[0].how),
+            (16, How::Masked { element: 1, count: 16, mask: Mask::Signs(1) })
+        );
         let state = accesses(&[0x0f, 0xc7, 0x64, 0x24, 0x40]); // xsavec [rsp+0x40]
-        assert_eq!(state[0].how, How::State);
+        assert_eq!(state[0].how, How::State(Form::Compacted));
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Who records and who replays ask the same: the one what to write, the other what to read.
 
-use super::{Accesses, Flag, Gpr, How, RegSet, Replayed};
+use super::{Access, Accesses, Flag, Form, Gpr, How, RegSet, Replayed, Wide};
 
 /// The registers whose values are known, and perhaps the direction flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +18,10 @@ pub struct Knowledge {
 pub struct Needed {
     /// Registers before it, in the order of their numbers.
     pub before: RegSet,
+    /// Other registers before it: one with indices, and one with a mask.
+    pub wide: [Option<Wide>; 2],
+    /// The word of memory before it that says in which form the processor's state is.
+    pub form: bool,
     /// The word on the stack before it, from which it loads flags.
     pub flags: bool,
     /// The time right before it, and the time right behind it.
@@ -30,7 +34,8 @@ impl Needed {
     /// How many words that are.
     #[must_use]
     pub fn len(&self) -> usize {
-        let others = usize::from(self.flags) + 2 * usize::from(self.times);
+        let wide = self.wide.iter().flatten().map(|wide| wide.words()).sum::<usize>();
+        let others = wide + usize::from(self.form) + usize::from(self.flags) + 2 * usize::from(self.times);
         self.before.gprs().count() + others + self.after.gprs().count()
     }
 
@@ -62,6 +67,9 @@ impl Knowledge {
         let needs = accesses.iter().fold(RegSet::EMPTY, |all, access| all | access.needs());
         let before = (needs - self.known) & RegSet::GPRS;
         let known = self.known | before;
+        let wide = accesses.iter().map(Access::needs_wide).find(|wide| wide.iter().any(Option::is_some));
+        let wide = wide.unwrap_or_default();
+        let form = accesses.iter().any(|access| access.how == How::State(Form::Said));
         let times = self.order && accesses.iter().any(|access| access.is_locked);
         let computed = replayed.sets.iter().filter(|set| known.contains(set.needs())).map(|set| set.to);
         let computed: RegSet = computed.collect();
@@ -81,6 +89,6 @@ impl Knowledge {
         let after = stack | counted;
         let flags = lost.contains(RegSet::flag(Flag::Df));
         self.known = (known - lost) | computed | after | Self::ALWAYS;
-        Needed { before, flags, times, after }
+        Needed { before, wide, form, flags, times, after }
     }
 }

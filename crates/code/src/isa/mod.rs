@@ -16,7 +16,7 @@ mod same;
 mod stride;
 mod text;
 
-pub use accesses::{Access, AccessKind, Accesses, How, Mask, Place, Segment};
+pub use accesses::{Access, AccessKind, Accesses, Form, How, Mask, Place, Segment, Wide, signed_lane};
 pub use compare::{Against, Question};
 pub use effects::{Effects, EffectsReader};
 pub use knowledge::{Knowledge, Needed};

@@ -207,7 +207,7 @@ impl Arena {
 
     /// Accesses that would have faulted if they were where they are said to be.
     fn unreachable(&self, accesses: &[Access], touched: &[Touched]) -> Option<String> {
-        let may_miss = |a: &Access| matches!(a.how, How::Masked { .. } | How::State);
+        let may_miss = |a: &Access| matches!(a.how, How::State(_));
         if accesses.iter().any(may_miss) {
             return None;
         }
@@ -263,9 +263,17 @@ fn touched(access: &Access, case: &Case, after: &State) -> Vec<Touched> {
     let one = |at: u64, len: usize| Touched { at, len, kind: access.kind };
     let size = access.size as usize;
     match access.how {
-        How::Plain | How::Bit(_) | How::Table | How::Line | How::Masked { .. } => vec![one(at, size)],
+        How::Plain | How::Bit(_) | How::Table | How::Line => vec![one(at, size)],
+        How::Masked { element, count, mask } => {
+            let elements = size / usize::from(element);
+            let is_touched = |i: usize| {
+                (i..count.into()).step_by(elements).any(|lane| is_set(mask, lane, element, vectors))
+            };
+            let touched = (0..elements).filter(|&i| is_touched(i));
+            touched.map(|i| one(beyond(i as i64 * i64::from(element)), element.into())).collect()
+        }
         How::Opaque => Vec::new(),
-        How::State => vec![one(at, 4096)],
+        How::State(_) => vec![one(at, 4096)],
         How::Repeated { .. } => {
             let cut = if access.place.narrow { 0xffff_ffff } else { u64::MAX };
             let times = (registers[1] & cut) - (after.general()[1] & cut);
@@ -360,8 +368,7 @@ impl Said {
             return Some("other vectors when other memory is changed".into());
         }
         // Of these, some bytes stay as they are; `fxsave` alone is so large.
-        let whole =
-            !accesses.iter().any(|a| matches!(a.how, How::Masked { .. } | How::State) || a.size == 512);
+        let whole = !accesses.iter().any(|a| matches!(a.how, How::State(_)) || a.size == 512);
         let at = (0..SIZE).find(|&i| match self.writes[i] {
             true => other.memory[i] != one.memory[i] && (whole || other.memory[i] != start[i]),
             false => other.memory[i] != start[i],

@@ -5,7 +5,7 @@
 
 use crate::message::fatal;
 use alloc::vec::Vec;
-use relive_code::isa::Gpr;
+use relive_code::isa::{Gpr, Wide};
 
 /// Code that will lie at a known address.
 pub struct Buffer {
@@ -184,6 +184,16 @@ impl Buffer {
         if is_short { self.raw(&[distance as u8]) } else { self.u32(distance) }
     }
 
+    /// The same with four bytes for the distance.
+    fn far_operand(&mut self, register: u8, base: Gpr, distance: u32) {
+        let base = base.number() as u8 & 7;
+        self.raw(&[0x80 | (register & 7) << 3 | base]);
+        if base == 4 {
+            self.raw(&[0x24]);
+        }
+        self.u32(distance);
+    }
+
     /// `mov dword [base + distance], number`
     pub fn store_at(&mut self, base: Gpr, distance: u32, number: u32) {
         self.raw(&[0x40 | base.number() as u8 >> 3, 0xc7]);
@@ -202,6 +212,36 @@ impl Buffer {
     pub fn store_half_at(&mut self, base: Gpr, distance: u32, register: Gpr) {
         let number = register.number() as u8;
         self.raw(&[0x40 | (number >> 3) << 2 | base.number() as u8 >> 3, 0x89]);
+        self.operand(number, base, distance);
+    }
+
+    /// Stores words of a register that is not a general one. Changes nothing else, not even what is in upper halves.
+    pub fn store_wide_at(&mut self, base: Gpr, distance: u32, wide: Wide) {
+        let number = match wide {
+            Wide::Vector { number, .. } | Wide::Mask { number, .. } | Wide::Mmx(number) => number,
+        };
+        // Where prefixes have bits of registers, these mean zero.
+        let (register, low_base) = (!number >> 3 & 1, !(base.number() as u8) >> 3 & 1);
+        let vex = register << 7 | 1 << 6 | low_base << 5 | 1;
+        match wide {
+            // movq
+            Wide::Mmx(_) => self.raw(&[0x40 | base.number() as u8 >> 3, 0x0f, 0x7f]),
+            // movdqu
+            Wide::Vector { words: 2, .. } => {
+                self.raw(&[0xf3, 0x40 | (number >> 3) << 2 | base.number() as u8 >> 3, 0x0f, 0x7f]);
+            }
+            // vmovdqu of a ymm register
+            Wide::Vector { words: 4, .. } => self.raw(&[0xc4, vex, 0x7e, 0x7f]),
+            // vmovdqu64 of a zmm register, with its whole distance, as shorter ones are counted in vectors
+            Wide::Vector { .. } => {
+                let fifth = !number >> 4 & 1;
+                self.raw(&[0x62, vex | fifth << 4, 0xfe, 0x48, 0x7f]);
+                return self.far_operand(number, base, distance);
+            }
+            // kmovw writes two bytes; the others are zero already. kmovq is not everywhere.
+            Wide::Mask { bits: ..=16, .. } => self.raw(&[0xc4, vex, 0x78, 0x91]),
+            Wide::Mask { .. } => self.raw(&[0xc4, vex, 0xf8, 0x91]),
+        }
         self.operand(number, base, distance);
     }
 

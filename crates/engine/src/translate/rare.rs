@@ -251,7 +251,7 @@ impl Writer<'_, '_> {
     }
 }
 
-fn memory_of(insn: &Insn) -> Option<MemoryOperand> {
+pub(super) fn memory_of(insn: &Insn) -> Option<MemoryOperand> {
     insn.operands().find_map(|operand| match operand {
         Operand::Memory(memory) => Some(memory),
         _ => None,
@@ -268,7 +268,7 @@ fn absolute(bytes: &[u8]) -> Option<(&[u8], u8)> {
 }
 
 /// `lea` of the address that an operand means, without its segment.
-fn load_address(code: &mut Buffer, to: Gpr, memory: &MemoryOperand) {
+pub(super) fn load_address(code: &mut Buffer, to: Gpr, memory: &MemoryOperand) {
     if memory.fixed {
         return code.address(to, memory.displacement as u64);
     }
@@ -288,7 +288,7 @@ fn load_address(code: &mut Buffer, to: Gpr, memory: &MemoryOperand) {
 }
 
 /// `lea register, [register + other + more]`; neither is the stack pointer nor `rbp`.
-fn add(code: &mut Buffer, register: Gpr, other: Gpr, more: u8) {
+pub(super) fn add(code: &mut Buffer, register: Gpr, other: Gpr, more: u8) {
     let (a, b) = (register.number() as u8, other.number() as u8);
     code.raw(&[0x48, 0x8d, 0x44 | a << 3, b << 3 | a, more]);
 }

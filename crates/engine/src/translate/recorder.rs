@@ -4,11 +4,11 @@
 //! memory. In a unit whose instructions use `r11`, a register that none of them uses takes its place.
 
 use super::emit::Buffer;
-use super::{STEP, Spilled, Step, Way, Writer};
+use super::{STEP, Spilled, Step, Way, Writer, rare};
 use crate::thread::offset;
 use core::mem::offset_of;
 use relive_abi::trace::{CALL, Call, CallResult, RESULT, Tag};
-use relive_code::isa::{EffectsReader, Gpr, Knowledge, Needed, Rare, RegSet};
+use relive_code::isa::{EffectsReader, Form, Gpr, Knowledge, Needed, Rare, RegSet};
 
 /// The register that points to where the next record goes, between units.
 pub const POINTER: Gpr = Gpr::R11;
@@ -178,17 +178,17 @@ impl Writer<'_, '_> {
             hot.store_register_at(pen.register, len(*pen), register);
             pen.values += 1;
         }
+        for wide in needed.wide.into_iter().flatten() {
+            hot.store_wide_at(pen.register, len(*pen), wide);
+            pen.values += wide.words() as u16;
+        }
+        if needed.form {
+            self.record_form(step);
+        }
         if needed.flags {
-            hot.store(offset::SCRATCH, Gpr::RAX);
-            let at = *pen;
-            pen.values += 1;
-            self.mark(step.pc(), Spilled { scratch: Some(Gpr::RAX), ..Spilled::default() });
-            let hot = &mut self.unit.hot;
             // Above the place to return to and its selector, if it returns.
             let distance = if step.rare == Some(Rare::InterruptReturn) { 16 } else { 0 };
-            hot.raw(&[0x48, 0x8b, 0x44, 0x24, distance]); // mov rax, [rsp + …]
-            hot.store_register_at(at.register, len(at), Gpr::RAX);
-            hot.load(Gpr::RAX, offset::SCRATCH);
+            self.record_word(step, |hot| hot.raw(&[0x48, 0x8b, 0x44, 0x24, distance])); // mov rax, [rsp + …]
         }
         if needed.times {
             self.record_time(false);
@@ -196,6 +196,39 @@ impl Writer<'_, '_> {
         if !needed.is_empty() {
             self.mark(step.pc(), Spilled::default());
         }
+    }
+
+    /// Writes down the word of memory that says in which form the processor's state lies there.
+    fn record_form(&mut self, step: &Step) {
+        let Some(memory) = rare::memory_of(&step.insn) else { return };
+        let through_fs = memory.thread_local && step.rare != Some(Rare::Gs);
+        self.record_word(step, |hot| {
+            rare::load_address(hot, Gpr::RAX, &memory);
+            if step.rare == Some(Rare::Gs) {
+                hot.store(offset::RDX, Gpr::RDX);
+                hot.load(Gpr::RDX, offset::GS_BASE);
+                rare::add(hot, Gpr::RAX, Gpr::RDX, 0);
+                hot.load(Gpr::RDX, offset::RDX);
+            }
+            if through_fs {
+                hot.raw(&[0x64]);
+            }
+            hot.raw(&[0x48, 0x8b, 0x80]); // mov rax, [rax + …]
+            hot.raw(&Form::WORD.to_le_bytes());
+        });
+    }
+
+    /// Writes down a word of memory, which `load` loads into `rax`.
+    fn record_word(&mut self, step: &Step, load: impl FnOnce(&mut Buffer)) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let at = recorder.pen;
+        recorder.pen.values += 1;
+        self.unit.hot.store(offset::SCRATCH, Gpr::RAX);
+        self.mark(step.pc(), Spilled { scratch: Some(Gpr::RAX), ..Spilled::default() });
+        let hot = &mut self.unit.hot;
+        load(hot);
+        hot.store_register_at(at.register, len(at), Gpr::RAX);
+        hot.load(Gpr::RAX, offset::SCRATCH);
     }
 
     /// The same behind it.

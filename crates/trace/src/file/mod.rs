@@ -7,7 +7,8 @@ pub(crate) mod reader;
 pub(crate) mod writer;
 
 use crate::columns::{put_number, take_number};
-use crate::units::{State, Words};
+use crate::layout::Layout;
+use crate::units::{Kind, State, Words};
 
 /// The first bytes of a file.
 pub(crate) const MAGIC: [u8; 8] = *b"\x7frtrace\n";
@@ -189,6 +190,15 @@ pub struct About {
     /// Whether the order between threads was.
     #[serde(default)]
     pub order: bool,
+    /// How the processor laid out its state in memory.
+    #[serde(default)]
+    pub layout: Layout,
+}
+
+impl About {
+    pub(crate) fn kind(&self) -> Kind {
+        Kind { memory: self.memory, order: self.order, layout: self.layout.clone().into() }
+    }
 }
 
 /// A file that code came from.

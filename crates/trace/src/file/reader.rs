@@ -145,7 +145,7 @@ impl Trace {
 
     fn read_process(&self, known: &Known) -> Result<Process, TraceError> {
         let Begun { number, pid, parent } = known.begun;
-        let mut process = Process::new(number, pid, self.about.memory, self.about.order);
+        let mut process = Process::new(number, pid, self.about.kind());
         if let Some((parent, units, mappings)) = parent.filter(|(parent, ..)| *parent < number) {
             process.inherit(self.process(parent)?, units as usize, mappings as usize);
         }
@@ -353,8 +353,6 @@ struct Packed<'a> {
 }
 
 impl crate::machine::Values for Packed<'_> {
-    type Error = Wrong;
-
     #[inline]
     fn value(&mut self, slot: u32) -> Result<u64, Wrong> {
         Ok(self.values.next(slot)?)

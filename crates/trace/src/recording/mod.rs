@@ -8,6 +8,7 @@ use crate::file::writer::Writer;
 use crate::file::{About, Begun, Module, Segment, kind};
 use crate::process::{Origin, Process};
 use crate::replay::Wrong;
+use crate::units::Kind;
 use crate::visit::Visitor;
 use packing::{Job, Packers, Shared};
 use shapes::Shapes;
@@ -31,8 +32,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 pub struct Recording {
     shared: Arc<Shared>,
     packers: Packers,
-    memory: bool,
-    order: bool,
+    kind: Kind,
     segment: u64,
     started: Instant,
     processes: BTreeMap<u32, Followed>,
@@ -90,8 +90,7 @@ impl Recording {
         Self {
             packers: Packers::new(&shared),
             shared,
-            memory: about.memory,
-            order: about.order,
+            kind: about.kind(),
             // There must be several, as they are given up one by one.
             segment: ring.map_or(SEGMENT, |len| (len * 4).clamp(1 << 20, SEGMENT)),
             started: Instant::now(),
@@ -105,7 +104,7 @@ impl Recording {
 
     /// A process begins, perhaps forked off another whose log had that length then.
     pub fn process(&mut self, number: u32, pid: u32, parent: Option<(u32, u64)>) {
-        let mut process = Process::new(number, pid, self.memory, self.order);
+        let mut process = Process::new(number, pid, self.kind.clone());
         let (mut unit_ends, mut mapping_ends) = (Vec::new(), Vec::new());
         let parent = parent.and_then(|(parent, len)| {
             self.write_code(parent);

@@ -52,6 +52,16 @@ fn calls_of_the_kernel() {
 }
 
 #[test]
+fn vectors_masks_and_states() {
+    compare(&bare("vectors.c", include_str!("programs/vectors.c")), Ended::Exit(0), false);
+}
+
+#[test]
+fn strings() {
+    compare(&bare("strings.c", include_str!("programs/strings.c")), Ended::Exit(0), false);
+}
+
+#[test]
 fn threads() {
     compare(&bare("threads.c", include_str!("programs/threads.c")), Ended::Exit(0), false);
 }

@@ -3,14 +3,15 @@
 use crate::history::{Called, History, Referred};
 use relive_abi::trace::BY_INTERRUPT;
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{EffectsReader, How, Insn, Segment};
-use relive_testkit::states::{SEGMENT_BASES, State, Stop, Watcher};
+use relive_code::isa::{Access, EffectsReader, Form, How, Insn, Mask, Segment};
+use relive_testkit::states::{SEGMENT_BASES, State, Stop, Vectors, Watcher};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A thread that is being watched.
 struct Thread {
     state: State,
+    vectors: Vectors,
     /// Which of the histories is its own.
     history: usize,
 }
@@ -20,15 +21,17 @@ pub(crate) fn stepped(program: &Path, args: &[&str]) -> Vec<History> {
     let mut watched = Watcher::default().start(program, args);
     let mut effects = EffectsReader::new();
     let mut all = vec![History::default()];
-    let mut threads = BTreeMap::from([(watched.id(), Thread { state: watched.state(), history: 0 })]);
-    watched.run_all(|id, next| {
+    let first = Thread { state: watched.state(), vectors: watched.vectors(), history: 0 };
+    let mut threads = BTreeMap::from([(watched.id(), first)]);
+    watched.run_all(|id, next, next_vectors| {
         let Some(thread) = threads.get_mut(&id) else {
-            threads.insert(id, Thread { state: next, history: all.len() });
+            threads.insert(id, Thread { state: next, vectors: next_vectors, history: all.len() });
             all.push(History::default());
             return;
         };
         let state = std::mem::replace(&mut thread.state, next);
-        if all[thread.history].step(&state, &next, &mut effects) {
+        let vectors = std::mem::replace(&mut thread.vectors, next_vectors);
+        if all[thread.history].step(&state, &vectors, &next, &mut effects) {
             thread.history = all.len();
             all.push(History::default());
         }
@@ -45,7 +48,7 @@ const EXECVE: u64 = 59;
 
 impl History {
     /// A thread was in one state and then in the next. Whether it has become another program.
-    fn step(&mut self, state: &State, next: &State, effects: &mut EffectsReader) -> bool {
+    fn step(&mut self, state: &State, vectors: &Vectors, next: &State, effects: &mut EffectsReader) -> bool {
         let (pc, registers) = (state.rip(), state.general());
         let Some(insn) = Insn::decode(&state.code, LinkAddr(pc)) else { return false };
         let has_ended = matches!(next.stop, Stop::Ended(_));
@@ -79,10 +82,71 @@ impl History {
                 Segment::Fs => state.registers[SEGMENT_BASES[0]],
                 Segment::Gs => state.registers[SEGMENT_BASES[1]],
             };
-            let address = access.address(&registers, base);
-            self.references.push(Referred { pc, address, size: access.size, kind: access.kind });
+            self.references.extend(touched(&access, &registers, vectors).into_iter().map(|(by, size)| {
+                let address = access.address_beyond(&registers, base, by);
+                Referred { pc, address, size, kind: access.kind }
+            }));
         }
         has_executed
+    }
+}
+
+/// What an access touches: how far away from its address, and how many bytes.
+fn touched(access: &Access, registers: &[u64; 16], vectors: &Vectors) -> Vec<(i64, u32)> {
+    let size = access.size;
+    match access.how {
+        How::Lanes { vector, width, scale, count, mask } => {
+            let index = vectors.vector(vector.into());
+            let lane = |n: usize| match width {
+                4 => i64::from(i32::from_le_bytes(index[4 * n..4 * n + 4].try_into().expect("four bytes"))),
+                _ => i64::from_le_bytes(index[8 * n..8 * n + 8].try_into().expect("eight bytes")),
+            };
+            let set = (0..count.into()).filter(|&n| is_set(mask, n, size as usize, vectors));
+            set.map(|n| (lane(n) * i64::from(scale), size)).collect()
+        }
+        How::Masked { element, count, mask } => {
+            let (element, count) = (usize::from(element), usize::from(count));
+            let elements = size as usize / element;
+            let mut is_touched = vec![false; elements];
+            for n in (0..count).filter(|&n| is_set(mask, n, element, vectors)) {
+                is_touched[n % elements] = true;
+            }
+            let all: Vec<usize> = (0..elements).filter(|&n| is_touched[n]).collect();
+            let runs = all.chunk_by(|one, next| one + 1 == *next);
+            runs.map(|run| ((run[0] * element) as i64, (run.len() * element) as u32)).collect()
+        }
+        How::Packed { element, mask } => {
+            let element = usize::from(element);
+            let set = (0..size as usize / element).filter(|&n| is_set(mask, n, element, vectors)).count();
+            if set == 0 { Vec::new() } else { vec![(0, (set * element) as u32)] }
+        }
+        How::State(form) => {
+            let asked = (registers[2] << 32 | registers[0] & 0xffff_ffff) & vectors.enabled();
+            vec![(0, state_len(form, asked))]
+        }
+        _ => vec![(0, size)],
+    }
+}
+
+fn is_set(mask: Mask, n: usize, element: usize, vectors: &Vectors) -> bool {
+    match mask {
+        Mask::Bits(0) => true,
+        Mask::Bits(number) => vectors.mask(number.into()) >> n & 1 != 0,
+        Mask::Signs(number) => vectors.vector(number.into())[(n + 1) * element - 1] & 0x80 != 0,
+        Mask::MmxSigns(number) => vectors.mmx(number.into())[n] & 0x80 != 0,
+    }
+}
+
+/// How long the processor's state is. Programs here load what they have saved compacted, and with the same parts.
+fn state_len(form: Form, asked: u64) -> u32 {
+    use std::arch::x86_64::__cpuid_count;
+    let parts = (2..63).filter(|part| asked >> part & 1 != 0).map(|part| __cpuid_count(0xd, part));
+    match form {
+        Form::Standard => parts.map(|part| part.ebx + part.eax).max().unwrap_or(576),
+        Form::Compacted | Form::Said => parts.fold(576, |end, part| {
+            let start = if part.ecx & 2 != 0 { end.next_multiple_of(64) } else { end };
+            start + part.eax
+        }),
     }
 }
 
@@ -100,5 +164,6 @@ fn asked(state: &State) -> Option<(u64, [u64; 6])> {
 }
 
 fn is_repeated(state: &State) -> bool {
-    matches!(state.code[0], 0xf2 | 0xf3)
+    let mut prefixes = state.code.iter().take_while(|byte| matches!(byte, 0x66 | 0x67 | 0xf2 | 0xf3));
+    prefixes.any(|&byte| byte >= 0xf2)
 }

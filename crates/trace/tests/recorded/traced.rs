@@ -4,7 +4,7 @@ use crate::history::{Called, History, Referred};
 use relive_launch::collect::News;
 use relive_launch::{Ended, Options, Trace};
 use relive_trace::visit::{Event, Ran, Reference, Visitor};
-use relive_trace::{About, Recording};
+use relive_trace::{About, Layout, Recording};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -39,7 +39,8 @@ pub(crate) fn traced(program: &Path, args: &[&str], memory: bool) -> (Ended, Vec
 /// Makes a file of what a program does; how it ended.
 fn record(path: &Path, options: &Options) -> Ended {
     let trace = options.trace.expect("what to write down");
-    let about = About { memory: trace.memory, order: trace.order, ..About::default() };
+    let layout = Layout::of_this_processor(relive_launch::processor::enabled_state());
+    let about = About { memory: trace.memory, order: trace.order, layout, ..About::default() };
     let mut recording = Recording::new(File::create(path).expect("a file"), &about, None);
     let mut sink = |news: &News<'_>| match *news {
         News::Process { number, pid, parent } => recording.process(number, pid, parent),
@@ -66,9 +67,11 @@ impl Visitor for Seen {
     fn ran(&mut self, ran: &Ran<'_>) {
         let (unit, history) = (ran.unit, &mut self.history);
         let start = unit.pieces[0].0;
-        assert!(self.next.is_none_or(|next| next == start), "{:x?} at {:x?}", self.next, unit.pieces);
+        if ran.from == 0 {
+            assert!(self.next.is_none_or(|next| next == start), "{:x?} at {:x?}", self.next, unit.pieces);
+        }
         self.next = ran.exit.map(|exit| unit.exits[exit].to).filter(|&to| to != 0);
-        history.pcs.extend(unit.steps[..ran.steps].iter().map(|step| step.pc));
+        history.pcs.extend(unit.steps[ran.from..ran.steps].iter().map(|step| step.pc));
         history.references.extend(ran.references.iter().map(|reference| {
             let &Reference { address, size, kind, step, .. } = reference;
             Referred { pc: unit.steps[usize::from(step)].pc, address, size, kind }
