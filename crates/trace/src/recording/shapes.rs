@@ -16,40 +16,41 @@ pub(super) struct Shape {
     pub(super) moved: i32,
     /// How many instructions were executed.
     pub(super) steps: u16,
-    /// How many values there are.
-    values: u8,
-    flags: u8,
+    /// How many values there are, and flags.
+    values: u16,
 }
 
 /// There is such a tag.
-const EXISTS: u8 = 1;
+const EXISTS: u16 = 1 << 15;
 /// The unit takes nothing for known that is not always known.
-const BASE: u8 = 2;
+const BASE: u16 = 1 << 14;
 /// There is more to know: see [`Shapes::more`].
-const MORE: u8 = 4;
+const MORE: u16 = 1 << 13;
+/// What is left for the number of values.
+const VALUES: u16 = MORE - 1;
 
 impl Shape {
     /// Whether it is one.
     #[inline]
     pub(super) fn exists(&self) -> bool {
-        self.flags != 0
+        self.values & EXISTS != 0
     }
 
     #[inline]
     pub(super) fn values(&self) -> usize {
-        self.values.into()
+        usize::from(self.values & VALUES)
     }
 
     /// Whether the unit takes nothing for known that is not always known.
     #[inline]
     pub(super) fn is_base(&self) -> bool {
-        self.flags & BASE != 0
+        self.values & BASE != 0
     }
 
     /// Whether there is [more](Shapes::more) to know.
     #[inline]
     pub(super) fn has_more(&self) -> bool {
-        self.flags & MORE != 0
+        self.values & MORE != 0
     }
 }
 
@@ -77,14 +78,16 @@ impl Shapes {
             self.all.resize(self.all.len().max(first + unit.exits.len()), Shape::default());
             for (n, (exit, way)) in unit.exits.iter().zip(&operations.ways).enumerate() {
                 let moved = i32::try_from(way.moved).ok().filter(|_| way.stack.is_none());
-                let (steps, values) = (u16::try_from(exit.steps), u8::try_from(way.values));
                 // No unit is so long that its numbers do not fit.
-                let (Ok(steps), Ok(values)) = (steps, values) else { continue };
+                let Some(steps) = u16::try_from(exit.steps).ok().filter(|_| way.values <= VALUES) else {
+                    continue;
+                };
                 let has_more = moved.is_none() || way.direction != Direction::Same;
-                let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+                let flag = |is: bool, flag: u16| if is { flag } else { 0 };
                 let flags = EXISTS | flag(unit.known.is_empty(), BASE) | flag(has_more, MORE);
+                let values = way.values | flags;
                 let (unit, slot, moved) = (unit.number, operations.slot, moved.unwrap_or(0));
-                self.all[first + n] = Shape { unit, slot, moved, steps, values, flags };
+                self.all[first + n] = Shape { unit, slot, moved, steps, values };
             }
             self.units.push(unit.clone());
         }
