@@ -25,18 +25,36 @@ pub(crate) struct Function {
 impl Functions {
     /// The name of the function that an address is in, as far as symbols tell.
     pub(crate) fn name(&mut self, process: &Process, unit: &Unit, pc: u64) -> Option<Arc<str>> {
+        match process.mapping(unit, pc)?.origin {
+            Origin::File(_) => self.at(process, unit, pc).map(|(function, _)| function.name.clone()),
+            Origin::Kernel => Some("[kernel]".into()),
+            Origin::Generated => Some("[generated]".into()),
+        }
+    }
+
+    /// Whether a function of that name begins at an address.
+    pub(crate) fn begins(&mut self, process: &Process, unit: &Unit, pc: u64, name: &str) -> bool {
+        let function = self.at(process, unit, pc);
+        function.is_some_and(|(function, at)| function.start == at && function.is_called(name))
+    }
+
+    /// The function that an address is in, and the place of the address in its file.
+    fn at(&mut self, process: &Process, unit: &Unit, pc: u64) -> Option<(&Function, u64)> {
         let mapping = process.mapping(unit, pc)?;
-        let path = match &mapping.origin {
-            Origin::File(path) => path,
-            Origin::Kernel => return Some("[kernel]".into()),
-            Origin::Generated => return Some("[generated]".into()),
-        };
+        let Origin::File(path) = &mapping.origin else { return None };
         if !self.files.contains_key(path) {
             self.files.insert(path.clone(), read(path));
         }
         let (functions, at) = (&self.files[path], pc.wrapping_add(mapping.offset));
         let index = functions.partition_point(|function| function.start <= at).checked_sub(1)?;
-        Some(&functions[index]).filter(|function| at < function.end).map(|function| function.name.clone())
+        Some((&functions[index], at)).filter(|(function, at)| *at < function.end)
+    }
+}
+
+impl Function {
+    /// Whether it is called that, with or without its arguments.
+    fn is_called(&self, name: &str) -> bool {
+        &*self.name == name || self.name.split('(').next() == Some(name)
     }
 }
 

@@ -319,7 +319,7 @@ impl Compiler {
             }
             keeps[at] = !item.is_pure || live.contains(item.changes);
             if keeps[at] {
-                live = live - item.changes | item.uses;
+                live = (live - item.changes) | item.uses;
             }
         }
         let mut kept = 0;

@@ -73,8 +73,8 @@ impl Teller for ChampSim {
     fn ran(&mut self, ran: &Ran<'_>, part: &Part<'_>, out: &mut Vec<u8>) {
         let kinds = self.kinds.of(ran.unit);
         let mut references = part.references;
-        for step in part.from..part.to {
-            let Kind { flow, reads, writes } = kinds[step];
+        for (step, kind) in kinds.iter().enumerate().take(part.to).skip(part.from) {
+            let Kind { flow, reads, writes } = *kind;
             let count = references.iter().take_while(|reference| usize::from(reference.step) == step).count();
             let (own, rest) = references.split_at(count);
             references = rest;

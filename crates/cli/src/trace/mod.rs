@@ -2,17 +2,22 @@
 
 mod progress;
 
+use crate::functions::Functions;
 use crate::output::grouped;
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
 use progress::Line;
 use relive_launch::collect::News;
 use relive_launch::{Ended, Options, Trace};
+use relive_trace::process::Process;
+use relive_trace::recording::{Point, Window};
+use relive_trace::units::Unit;
 use relive_trace::{About, Layout, Recording, Summary};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 const EXAMPLES: &str = "\
@@ -24,6 +29,8 @@ EXAMPLES:
       what it did, one access after the other
   relive trace --ring 100M -- ./server
       keeps only the last part, about 100 MB of it: for who wants to know how it came to its end
+  relive trace --start parse --stop 2000000 -- ./app
+      each thread from where it enters `parse` first, up to its two millionth instruction
   relive trace --control-flow-only -- make
       which way control went, and no accesses
 
@@ -41,12 +48,20 @@ pub(crate) struct Args {
     #[arg(long)]
     control_flow_only: bool,
 
+    /// Store each thread only from here on: a function, where it is first entered, or a number of instructions
+    #[arg(long, value_name = "FUNCTION|N")]
+    start: Option<String>,
+
+    /// Store each thread only up to here: a function, where it is next entered, or a number of instructions from its beginning
+    #[arg(long, value_name = "FUNCTION|N")]
+    stop: Option<String>,
+
     /// Keep only the last part of the trace: about so much of it, as in 100M or 2G
     #[arg(long, value_name = "SIZE", value_parser = size)]
     ring: Option<u64>,
 
     /// Take away what threads write down and store nothing: shows what recording alone costs
-    #[arg(long, conflicts_with_all = ["output", "ring"])]
+    #[arg(long, conflicts_with_all = ["output", "ring", "start", "stop"])]
     no_store: bool,
 
     /// Whether what the command starts is traced too. If not, its forks run on without being written down, and programs
@@ -183,7 +198,20 @@ fn begin(args: &Args) -> Result<Recording> {
         order: !args.control_flow_only,
         layout: Layout::of_this_processor(relive_launch::processor::enabled_state()),
     };
-    Ok(Recording::new(file, &about, args.ring))
+    let window = Window { start: args.start.as_deref().map(point), stop: args.stop.as_deref().map(point) };
+    Ok(Recording::of(file, &about, args.ring, window))
+}
+
+/// A number of instructions, or the beginning of a function.
+fn point(text: &str) -> Point {
+    if let Ok(count) = text.replace(['_', ','], "").parse() {
+        return Point::Instructions(count);
+    }
+    let (name, functions) = (text.to_string(), Mutex::new(Functions::default()));
+    Point::Place(Arc::new(move |process: &Process, unit: &Unit| {
+        let mut functions = functions.lock().unwrap_or_else(PoisonError::into_inner);
+        unit.pieces.iter().any(|&(start, _)| functions.begins(process, unit, start, &name))
+    }))
 }
 
 /// A number of bytes, with K, M or G for 2¹⁰, 2²⁰ and 2³⁰.

@@ -15,11 +15,30 @@ pub(crate) struct Writer {
     /// Where all chunks are but segments.
     chunks: Vec<u64>,
     segments: Vec<Segment>,
-    /// If only the last part is to be kept: how much that is, and what has not been given up yet.
-    ring: Option<(u64, VecDeque<(Segment, Vec<u8>)>)>,
-    kept: u64,
+    /// If only the last part is to be kept.
+    ring: Option<Ring>,
     /// Why nothing more is written.
     failed: Option<io::Error>,
+}
+
+/// The last segments, which are written at the end.
+struct Ring {
+    /// How much of them is kept.
+    most: u64,
+    /// How much that is now.
+    len: u64,
+    segments: VecDeque<(Segment, Vec<u8>)>,
+}
+
+impl Ring {
+    /// Keeps a segment, and gives up the oldest.
+    fn add(&mut self, segment: Segment, body: Vec<u8>) {
+        self.len += body.len() as u64;
+        self.segments.push_back((segment, body));
+        while self.len > self.most && self.segments.len() > 1 {
+            self.len -= self.segments.pop_front().map_or(0, |(_, body)| body.len() as u64);
+        }
+    }
 }
 
 impl Writer {
@@ -29,13 +48,13 @@ impl Writer {
         head.extend_from_slice(&VERSION.to_le_bytes());
         head.resize(HEAD_LEN as usize, 0);
         let failed = file.write_all_at(&head, 0).err();
-        let ring = ring.map(|len| (len, VecDeque::new()));
-        Self { file, len: HEAD_LEN, chunks: Vec::new(), segments: Vec::new(), ring, kept: 0, failed }
+        let ring = ring.map(|most| Ring { most, len: 0, segments: VecDeque::new() });
+        Self { file, len: HEAD_LEN, chunks: Vec::new(), segments: Vec::new(), ring, failed }
     }
 
     /// How long the file is, with what is kept for it.
     pub(crate) fn len(&self) -> u64 {
-        self.len + self.kept
+        self.len + self.ring.as_ref().map_or(0, |ring| ring.len)
     }
 
     /// Why nothing more is written, if so.
@@ -79,15 +98,9 @@ impl Writer {
         let mut body = Vec::with_capacity(256 + parts.iter().map(|part| part.len()).sum::<usize>());
         segment.put(&mut body);
         parts.iter().for_each(|part| body.extend_from_slice(part));
-        let Some((most, kept)) = &mut self.ring else {
-            self.write_segment(segment, &body);
-            return;
-        };
-        self.kept += body.len() as u64;
-        kept.push_back((segment, body));
-        while self.kept > *most && kept.len() > 1 {
-            let oldest = kept.pop_front().map_or(0, |(_, body)| body.len());
-            self.kept -= oldest as u64;
+        match &mut self.ring {
+            Some(ring) => ring.add(segment, body),
+            None => self.write_segment(segment, &body),
         }
     }
 
@@ -103,7 +116,7 @@ impl Writer {
     /// # Errors
     /// If something could not be written, now or before. What was written can be read.
     pub(crate) fn finish(mut self) -> io::Result<u64> {
-        for (segment, body) in self.ring.take().map_or_else(VecDeque::new, |(_, kept)| kept) {
+        for (segment, body) in self.ring.take().map_or_else(VecDeque::new, |ring| ring.segments) {
             self.write_segment(segment, &body);
         }
         let mut index = Vec::new();

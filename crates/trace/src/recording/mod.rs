@@ -3,6 +3,7 @@
 mod packing;
 mod shapes;
 mod thread;
+mod window;
 
 use crate::file::writer::Writer;
 use crate::file::{About, Begun, Module, Segment, kind};
@@ -20,6 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 use thread::Thread;
+use window::Cutter;
+pub use window::{IsPlace, Point, Window};
 
 /// How much of a thread goes into one segment, before it is packed.
 const SEGMENT: u64 = 16 << 20;
@@ -80,12 +83,19 @@ impl Recording {
     /// A new one, in an empty file. Of its segments, only about the last so many bytes are kept if a number is given.
     #[must_use]
     pub fn new(file: File, about: &About, ring: Option<u64>) -> Self {
+        Self::of(file, about, ring, Window::default())
+    }
+
+    /// The same of a part of each thread.
+    #[must_use]
+    pub fn of(file: File, about: &About, ring: Option<u64>, window: Window) -> Self {
         let mut writer = Writer::new(file, ring);
         writer.chunk(kind::ABOUT, 0, &json(about));
         let shared = Arc::new(Shared {
             writer: Mutex::new(writer),
             spare: Mutex::default(),
             instructions: AtomicU64::new(0),
+            cutter: Cutter::new(window),
         });
         Self {
             packers: Packers::new(&shared),

@@ -6,6 +6,7 @@
 
 use super::shapes::{More, Shape, Shapes};
 use super::thread::Line;
+use super::window::Cutter;
 use super::{Nobody, Traced};
 use crate::columns::put_number;
 use crate::file::Segment;
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     pub(super) spare: Mutex<Vec<Vec<u8>>>,
     /// How many instructions have been packed.
     pub(super) instructions: AtomicU64,
+    /// Which part of each thread is wanted.
+    pub(super) cutter: Cutter,
 }
 
 /// Those who pack.
@@ -80,11 +83,21 @@ fn work(waiting: &Mutex<Receiver<Job>>, shared: &Shared) {
     let mut packing = Packing::default();
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { mut segment, records, traced, line }) = job else { break };
+        let Ok(Job { mut segment, mut records, traced, line }) = job else { break };
+        // Which part is wanted is known when all before it is, and that takes longer than to pack it.
+        let cut = (!shared.cutter.window.is_all()).then(|| {
+            let mut known = line.wait_for(segment.number);
+            let traced = traced.read().unwrap_or_else(PoisonError::into_inner);
+            match shared.cutter.cut(&mut known, &traced, std::mem::take(&mut records)) {
+                Ok(wanted) => records = wanted,
+                Err(wrong) => known.wrong = Some(wrong),
+            }
+            known
+        });
         let scanned = packing.pack(&records, &traced);
         let parts = packing.finish();
-        let mut known = line.wait_for(segment.number);
-        if known.wrong.is_none() {
+        let mut known = cut.unwrap_or_else(|| line.wait_for(segment.number));
+        if known.wrong.is_none() && !records.is_empty() {
             segment.state = known.machine.as_ref().map(|machine| machine.state(0));
             segment.first_instruction = known.instructions;
             segment.instructions = scanned.instructions;

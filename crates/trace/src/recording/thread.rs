@@ -57,9 +57,22 @@ pub(super) struct Line {
     moved: Condvar,
 }
 
+/// Where a thread is with regard to what is wanted of it.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It has not come to the beginning.
+    #[default]
+    Before,
+    /// It is recorded.
+    In,
+    /// It was.
+    After,
+}
+
 /// What is known of a thread where a segment ends.
 #[derive(Default)]
 pub(super) struct Known {
+    pub(super) stage: Stage,
     /// How many segments have been packed.
     segments: u32,
     /// How many instructions were executed.
