@@ -17,6 +17,7 @@ mod compare;
 mod corpus;
 mod dump;
 mod exact;
+mod lackey;
 mod match_speed;
 mod oracle;
 mod overhead;
@@ -60,6 +61,8 @@ enum Command {
     Carry(carry::Options),
     /// Counts of rewritten corpus programs against callgrind's, block by block
     Exact(exact::Options),
+    /// Traces against those of Valgrind's lackey, instruction by instruction
+    Lackey(lackey::Options),
     /// Time and memory of matching two builds, both stripped
     MatchSpeed(match_speed::Options),
     /// Processor time of programs that count, against the same without, and against peers
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Command::Breadth(options) => breadth::run(&options),
         Command::Carry(options) => carry::run(&options),
         Command::Exact(options) => exact::run(&options),
+        Command::Lackey(options) => lackey::run(&options),
         Command::MatchSpeed(options) => match_speed::run(&options),
         Command::Overhead(options) => overhead::run(&options),
         Command::Engine(options) => overhead::engine::run(&options),
