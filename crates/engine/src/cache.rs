@@ -33,6 +33,8 @@ pub struct Entry {
     pub pc: u64,
     /// Where it is entered.
     pub body: u64,
+    /// Where it is entered by itself: see [`translate::Unit::inner`].
+    inner: u64,
     /// Where calls enter it; 0 if nowhere yet.
     call_entrance: u64,
     /// Where returns arrive on the way to it.
@@ -342,6 +344,7 @@ impl Cache {
         self.units.push(Entry {
             pc,
             body: unit.body,
+            inner: unit.inner,
             call_entrance: if entrance == Entrance::Call { unit.entrance } else { 0 },
             landing,
             is_open: unit.next().is_some(),
@@ -422,6 +425,9 @@ impl Cache {
             (bridge, if is_call { bridge + DROP.len() as u64 } else { bridge })
         };
         patch(exit.field, to);
+        if let Some([field, otherwise]) = exit.back {
+            patch(field, if exit.unit == unit { self.units[unit as usize].inner } else { otherwise });
+        }
         self.links += 1;
         let exit = &mut self.exits[number as usize];
         let links_late = self.written.is_some() || self.tags.is_some();
@@ -502,6 +508,9 @@ impl Cache {
                 let exit = &mut self.exits[exit as usize];
                 exit.is_linked = false;
                 patch(exit.field, exit.stub);
+                if let Some([field, otherwise]) = exit.back {
+                    patch(field, otherwise);
+                }
                 way = exit.next();
             }
             // What comes there may be other code, which is counted apart.

@@ -118,6 +118,8 @@ pub struct Exit {
     pub field: u64,
     /// Where that field leads as long as it is not.
     pub stub: u64,
+    /// Another field that leads to [`Unit::inner`] of the same unit if this does, and where it leads otherwise.
+    pub back: Option<[u64; 2]>,
     /// The piece it belongs to.
     pub piece: u16,
     /// Its counter.
@@ -142,6 +144,7 @@ impl Exit {
         from: 0,
         field: 0,
         stub: 0,
+        back: None,
         piece: 0,
         counter: abi::NO_COUNTER,
         source: From::Outside,
@@ -179,6 +182,8 @@ pub struct Unit {
     pub cold: Buffer,
     /// Where it is entered.
     pub body: u64,
+    /// Where it is entered by itself: what it does at its beginning and end for others is left out.
+    pub inner: u64,
     /// Where calls or returns enter it, if that was asked for.
     pub entrance: u64,
     /// The call at its end, if it is the first unit with it.
@@ -358,6 +363,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Box<Unit
             hot: Buffer::new(request.hot),
             cold: Buffer::new(request.cold),
             body: 0,
+            inner: 0,
             entrance: 0,
             call: None,
             shared_call: None,
@@ -401,6 +407,7 @@ impl Writer<'_, '_> {
         self.unit.body = self.unit.hot.here();
         self.mark_between(self.request.pc);
         self.begin_record();
+        self.unit.inner = self.unit.hot.here();
         let entry = self.counter();
         let place = entry.map(|_| self.entry_place(way));
         for (i, step) in way.steps.iter().enumerate() {
@@ -557,6 +564,9 @@ impl Writer<'_, '_> {
             Tie::Jump(_) => {}
             Tie::Branch(condition, to) if step.then == Then::Taken && !is_last => {
                 self.branch_followed(step, condition, to.0);
+            }
+            Tie::Branch(condition, to) if self.recorder.is_some() && to.0 <= pc => {
+                self.branch_back(step, condition, to.0);
             }
             Tie::Branch(condition, to) => self.branch(step, to.0, |hot, to| hot.branch(condition, to)),
             Tie::ShortBranch(to) => self.branch(step, to.0, |hot, to| {

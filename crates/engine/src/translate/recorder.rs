@@ -4,9 +4,10 @@
 //! memory. In a unit whose instructions use `r11`, a register that none of them uses takes its place.
 
 use super::emit::Buffer;
-use super::{STEP, Spilled, Step, Way, Writer, rare};
+use super::{Progress, STEP, Spilled, Step, Unit, Way, Writer, rare};
 use crate::thread::offset;
 use core::mem::offset_of;
+use relive_abi::engine as abi;
 use relive_abi::trace::{CALL, Call, CallResult, RESULT, Tag};
 use relive_code::isa::{EffectsReader, Form, Gpr, Knowledge, Needed, Rare, RegSet};
 
@@ -285,6 +286,42 @@ impl Writer<'_, '_> {
         finish(&mut self.unit.hot, pen);
     }
 
+    /// A branch backwards, which is likely to be taken: what is written down then is not out of the way.
+    pub(super) fn branch_back(&mut self, step: &Step, condition: u8, to: u64) {
+        let Some(recorder) = &self.recorder else { return };
+        let number = self.next_exit();
+        let (tag, pen) = (recorder.first + (number - self.request.first_exit), recorder.pen);
+        self.unit.hot.raw(&[0x70 | (condition ^ 1), 0]); // over all of this
+        let short = self.unit.hot.bytes.len();
+        let before = core::mem::replace(&mut self.progress, Progress::Done);
+        self.mark_between(to);
+        self.progress = before;
+        self.mark_cold(to);
+        let Unit { hot, cold, .. } = &mut *self.unit;
+        write_tag(hot, tag, pen);
+        let (field, stub, back);
+        if to == self.request.pc && pen.register != POINTER {
+            // From one turn to the next, the pointer stays where it is.
+            hot.advance(pen.register, pen.register, len(pen));
+            let otherwise = cold.here();
+            back = Some([hot.jump(otherwise), otherwise]);
+            give_back(cold, pen, 0);
+            (field, stub) = super::jump_to_stub(cold);
+        } else {
+            finish(hot, pen);
+            stub = cold.here();
+            field = hot.jump(stub);
+            back = None;
+        }
+        super::leave(cold, number);
+        hot.bytes[short - 1] = (hot.bytes.len() - short) as u8;
+        self.exit(abi::BRANCH, step.piece, step.pc(), to, field, stub);
+        if let Some(exit) = self.unit.exits.last_mut() {
+            exit.back = back;
+        }
+        self.mark(step.insn.next_addr().0, Spilled::default());
+    }
+
     /// Before a call of the kernel, which overwrites `rcx`: what for. The program's `rax` is in the thread's memory too.
     pub(super) fn record_call(&mut self) {
         if self.recorder.is_none() {
@@ -376,8 +413,13 @@ fn finish(code: &mut Buffer, pen: Pen) {
     if pen.register == POINTER {
         code.advance(POINTER, POINTER, end);
     } else {
-        code.store(offset::R11, POINTER);
-        code.advance(POINTER, pen.register, end);
-        code.load(pen.register, offset::HOST);
+        give_back(code, pen, end);
     }
+}
+
+/// The register that has taken the pointer's place is the program's again.
+fn give_back(code: &mut Buffer, pen: Pen, end: u32) {
+    code.store(offset::R11, POINTER);
+    code.advance(POINTER, pen.register, end);
+    code.load(pen.register, offset::HOST);
 }
