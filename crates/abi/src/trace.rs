@@ -9,9 +9,9 @@
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// How many buffers a ring has.
-pub const BUFFERS: usize = 8;
-/// The length of each.
-pub const BUFFER_LEN: u64 = 1 << 20;
+pub const BUFFERS: usize = 3;
+/// The length of each. Going from one to the next takes a signal, as long as it takes to fill 20 kB.
+pub const BUFFER_LEN: u64 = 4 << 20;
 /// What lies between two of them: nothing can be written there.
 pub const GUARD_LEN: u64 = 1 << 16;
 

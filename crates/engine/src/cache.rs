@@ -25,7 +25,7 @@ use hashbrown::HashMap;
 use relive_abi::PAGE;
 use relive_abi::engine as abi;
 use relive_abi::trace::Tag;
-use relive_code::isa::{EffectsReader, RegSet};
+use relive_code::isa::{EffectsReader, Gpr, RegSet};
 
 /// What is known of a translated unit.
 pub struct Entry {
@@ -33,6 +33,8 @@ pub struct Entry {
     pub pc: u64,
     /// Where it is entered.
     pub body: u64,
+    /// Where it is entered with the pointer in this register: see [`translate::Unit::inner`].
+    inner: (u64, Gpr),
     /// Where calls enter it; 0 if nowhere yet.
     call_entrance: u64,
     /// Where returns arrive on the way to it.
@@ -342,6 +344,7 @@ impl Cache {
         self.units.push(Entry {
             pc,
             body: unit.body,
+            inner: (unit.inner, unit.pen),
             call_entrance: if entrance == Entrance::Call { unit.entrance } else { 0 },
             landing,
             is_open: unit.next().is_some(),
@@ -422,6 +425,10 @@ impl Cache {
             (bridge, if is_call { bridge + DROP.len() as u64 } else { bridge })
         };
         patch(exit.field, to);
+        if let Some([field, otherwise]) = exit.aside {
+            let [(_, from), (inner, pen)] = [exit.unit, unit].map(|unit| self.units[unit as usize].inner);
+            patch(field, if from == pen && reaches(field, inner) { inner } else { otherwise });
+        }
         self.links += 1;
         let exit = &mut self.exits[number as usize];
         let links_late = self.written.is_some() || self.tags.is_some();
@@ -502,6 +509,9 @@ impl Cache {
                 let exit = &mut self.exits[exit as usize];
                 exit.is_linked = false;
                 patch(exit.field, exit.stub);
+                if let Some([field, otherwise]) = exit.aside {
+                    patch(field, otherwise);
+                }
                 way = exit.next();
             }
             // What comes there may be other code, which is counted apart.

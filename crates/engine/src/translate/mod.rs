@@ -118,6 +118,9 @@ pub struct Exit {
     pub field: u64,
     /// Where that field leads as long as it is not.
     pub stub: u64,
+    /// Another field, and where it leads, unless to a unit that has the pointer in the same register: then to [`Unit::inner`] of that. See
+    /// [`Pen`].
+    pub aside: Option<[u64; 2]>,
     /// The piece it belongs to.
     pub piece: u16,
     /// Its counter.
@@ -142,6 +145,7 @@ impl Exit {
         from: 0,
         field: 0,
         stub: 0,
+        aside: None,
         piece: 0,
         counter: abi::NO_COUNTER,
         source: From::Outside,
@@ -179,6 +183,10 @@ pub struct Unit {
     pub cold: Buffer,
     /// Where it is entered.
     pub body: u64,
+    /// Where it is entered with the pointer in the register where it has it.
+    pub inner: u64,
+    /// Which that is.
+    pub pen: Gpr,
     /// Where calls or returns enter it, if that was asked for.
     pub entrance: u64,
     /// The call at its end, if it is the first unit with it.
@@ -358,6 +366,8 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Box<Unit
             hot: Buffer::new(request.hot),
             cold: Buffer::new(request.cold),
             body: 0,
+            inner: 0,
+            pen: POINTER,
             entrance: 0,
             call: None,
             shared_call: None,
@@ -401,6 +411,8 @@ impl Writer<'_, '_> {
         self.unit.body = self.unit.hot.here();
         self.mark_between(self.request.pc);
         self.begin_record();
+        self.unit.inner = self.unit.hot.here();
+        self.unit.pen = self.recorder.as_ref().map_or(POINTER, |recorder| recorder.pen.register);
         let entry = self.counter();
         let place = entry.map(|_| self.entry_place(way));
         for (i, step) in way.steps.iter().enumerate() {
@@ -558,6 +570,9 @@ impl Writer<'_, '_> {
             Tie::Branch(condition, to) if step.then == Then::Taken && !is_last => {
                 self.branch_followed(step, condition, to.0);
             }
+            Tie::Branch(condition, to) if self.recorder.is_some() && to.0 <= pc => {
+                self.branch_back(step, condition, to.0);
+            }
             Tie::Branch(condition, to) => self.branch(step, to.0, |hot, to| hot.branch(condition, to)),
             Tie::ShortBranch(to) => self.branch(step, to.0, |hot, to| {
                 // Leads over the jump that is taken otherwise, to the one that reaches.
@@ -613,18 +628,14 @@ impl Writer<'_, '_> {
 
     /// A branch to `to`, which `write` writes so that it leads to the address it is given.
     fn branch(&mut self, step: &Step, to: u64, write: impl FnOnce(&mut Buffer, u64) -> u64) {
-        let number = self.next_exit();
-        let taken = self.unit.cold.here();
-        self.mark_cold(to);
-        if self.recorder.is_none() {
-            leave(&mut self.unit.cold, number);
-            let field = write(&mut self.unit.hot, taken);
-            return self.exit(abi::BRANCH, step.piece, step.pc(), to, field, taken);
+        if self.recorder.is_some() {
+            return self.branch_recorded(step, to, write);
         }
-        self.end_record_cold(number);
-        let (field, stub) = jump_to_stub(&mut self.unit.cold);
+        let number = self.next_exit();
+        let stub = self.unit.cold.here();
+        self.mark_cold(to);
         leave(&mut self.unit.cold, number);
-        write(&mut self.unit.hot, taken);
+        let field = write(&mut self.unit.hot, stub);
         self.exit(abi::BRANCH, step.piece, step.pc(), to, field, stub);
     }
 

@@ -4,9 +4,10 @@
 //! memory. In a unit whose instructions use `r11`, a register that none of them uses takes its place.
 
 use super::emit::Buffer;
-use super::{STEP, Spilled, Step, Way, Writer, rare};
+use super::{Progress, STEP, Spilled, Step, Unit, Way, Writer, leave, rare};
 use crate::thread::offset;
 use core::mem::offset_of;
+use relive_abi::engine as abi;
 use relive_abi::trace::{CALL, Call, CallResult, RESULT, Tag};
 use relive_code::isa::{EffectsReader, Form, Gpr, Knowledge, Needed, Rare, RegSet};
 
@@ -285,6 +286,70 @@ impl Writer<'_, '_> {
         finish(&mut self.unit.hot, pen);
     }
 
+    /// A branch backwards, which is likely to be taken: what is written down then is not out of the way.
+    pub(super) fn branch_back(&mut self, step: &Step, condition: u8, to: u64) {
+        self.unit.hot.raw(&[0x70 | (condition ^ 1), 0]); // over all of this
+        let short = self.unit.hot.bytes.len();
+        let before = core::mem::replace(&mut self.progress, Progress::Done);
+        self.mark_between(to);
+        self.progress = before;
+        self.mark_cold(to);
+        let Some(Recorder { first, pen, .. }) = self.recorder else { return };
+        let number = self.next_exit();
+        let Unit { hot, cold, .. } = &mut *self.unit;
+        write_tag(hot, first + (number - self.request.first_exit), pen);
+        let (field, stub, aside);
+        if pen.register == POINTER {
+            hot.advance(POINTER, POINTER, len(pen));
+            (stub, aside) = (cold.here(), None);
+            field = hot.jump(stub);
+        } else {
+            hot.advance(pen.register, pen.register, len(pen));
+            let otherwise = cold.here();
+            aside = Some([hot.jump(otherwise), otherwise]);
+            give_back(cold, pen, 0);
+            (field, stub) = super::jump_to_stub(cold);
+        }
+        leave(cold, number);
+        hot.bytes[short - 1] = (hot.bytes.len() - short) as u8;
+        self.exit(abi::BRANCH, step.piece, step.pc(), to, field, stub);
+        self.set_aside(aside);
+        self.mark(step.insn.next_addr().0, Spilled::default());
+    }
+
+    /// A branch that `write` writes so that it leads to the address it is given: what is written down if it is taken lies there, out of
+    /// the way.
+    pub(super) fn branch_recorded(
+        &mut self,
+        step: &Step,
+        to: u64,
+        write: impl FnOnce(&mut Buffer, u64) -> u64,
+    ) {
+        let Some(Recorder { first, pen, .. }) = self.recorder else { return };
+        let number = self.next_exit();
+        self.mark_cold(to);
+        let Unit { hot, cold, .. } = &mut *self.unit;
+        write(hot, cold.here());
+        write_tag(cold, first + (number - self.request.first_exit), pen);
+        cold.advance(pen.register, pen.register, len(pen));
+        let mut aside = None;
+        if pen.register != POINTER {
+            let (field, otherwise) = super::jump_to_stub(cold);
+            aside = Some([field, otherwise]);
+            give_back(cold, pen, 0);
+        }
+        let (field, stub) = super::jump_to_stub(cold);
+        leave(cold, number);
+        self.exit(abi::BRANCH, step.piece, step.pc(), to, field, stub);
+        self.set_aside(aside);
+    }
+
+    fn set_aside(&mut self, aside: Option<[u64; 2]>) {
+        if let Some(exit) = self.unit.exits.last_mut() {
+            exit.aside = aside;
+        }
+    }
+
     /// Before a call of the kernel, which overwrites `rcx`: what for. The program's `rax` is in the thread's memory too.
     pub(super) fn record_call(&mut self) {
         if self.recorder.is_none() {
@@ -339,14 +404,6 @@ impl Writer<'_, '_> {
             self.mark(STEP, Spilled::default());
         }
     }
-
-    /// The same out of the way, where only one of several exits comes by.
-    pub(super) fn end_record_cold(&mut self, exit: u32) {
-        let Some(recorder) = &self.recorder else { return };
-        let tag = recorder.first + (exit - self.request.first_exit);
-        write_tag(&mut self.unit.cold, tag, recorder.pen);
-        finish(&mut self.unit.cold, recorder.pen);
-    }
 }
 
 /// How long a record is: its tag, which is written last, and its values.
@@ -376,8 +433,13 @@ fn finish(code: &mut Buffer, pen: Pen) {
     if pen.register == POINTER {
         code.advance(POINTER, POINTER, end);
     } else {
-        code.store(offset::R11, POINTER);
-        code.advance(POINTER, pen.register, end);
-        code.load(pen.register, offset::HOST);
+        give_back(code, pen, end);
     }
+}
+
+/// The register that has taken the pointer's place is the program's again.
+fn give_back(code: &mut Buffer, pen: Pen, end: u32) {
+    code.store(offset::R11, POINTER);
+    code.advance(POINTER, pen.register, end);
+    code.load(pen.register, offset::HOST);
 }

@@ -70,9 +70,15 @@ fn threads() {
 #[test]
 fn order_between_threads() {
     let program = bare("threads.c", include_str!("programs/threads.c"));
+    // On a busy machine, one may be done before the other begins.
+    assert!((0..20).any(|_| have_met(&program)), "they have hardly met");
+}
+
+/// Whether they have counted at the same time. The order is right in any case.
+fn have_met(program: &Path) -> bool {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("found");
-    let (ended, threads) = traced(&program, &[path.to_str().expect("a plain name")], true);
+    let (ended, threads) = traced(program, &[path.to_str().expect("a plain name")], true);
     assert_eq!(ended, Ended::Exit(0));
     let found = std::fs::read(&path).expect("what was found");
     let found = found.chunks(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
@@ -82,7 +88,6 @@ fn order_between_threads() {
     assert_eq!(all.len(), 2 * 200_000);
     let second = all[200_000..].iter().map(|(found, _)| *found);
     let turns = second.clone().zip(second.skip(1)).filter(|(found, next)| found + 1 != *next).count();
-    assert!(turns > 1, "they have hardly met: {turns}");
     all.sort_unstable();
     let mut latest = 0;
     for (_, [before, after]) in all {
@@ -90,4 +95,5 @@ fn order_between_threads() {
         assert!(before < after && latest < after);
         latest = latest.max(before);
     }
+    turns > 1
 }

@@ -16,27 +16,29 @@ struct Thread {
     history: usize,
 }
 
-/// Runs a program and everything it starts: what each thread has done, in the order in which they begin.
+/// Runs a program and everything it starts: what each thread has done, in the order of their numbers.
 pub(crate) fn stepped(program: &Path, args: &[&str]) -> Vec<History> {
     let mut watched = Watcher::default().start(program, args);
     let mut effects = EffectsReader::new();
-    let mut all = vec![History::default()];
+    let mut all = vec![(watched.id(), History::default())];
     let first = Thread { state: watched.state(), vectors: watched.vectors(), history: 0 };
     let mut threads = BTreeMap::from([(watched.id(), first)]);
     watched.run_all(|id, next, next_vectors| {
         let Some(thread) = threads.get_mut(&id) else {
             threads.insert(id, Thread { state: next, vectors: next_vectors, history: all.len() });
-            all.push(History::default());
+            all.push((id, History::default()));
             return;
         };
         let state = std::mem::replace(&mut thread.state, next);
         let vectors = std::mem::replace(&mut thread.vectors, next_vectors);
-        if all[thread.history].step(&state, &vectors, &next, &mut effects) {
+        if all[thread.history].1.step(&state, &vectors, &next, &mut effects) {
             thread.history = all.len();
-            all.push(History::default());
+            all.push((id, History::default()));
         }
     });
-    all
+    // The second may be seen before the first.
+    all.sort_by_key(|(id, _)| *id);
+    all.into_iter().map(|(_, history)| history).collect()
 }
 
 /// What the kernel says to itself of a call that a signal interrupts: it is made again, or not.
