@@ -52,6 +52,8 @@ enum State {
     Free,
     /// By an instruction at this place.
     Held { unit: u32, step: u16 },
+    /// Held, and about to be given back while it waits for a condition.
+    Leaving,
     /// Given back while it waits, to be taken again.
     Waiting,
 }
@@ -140,14 +142,16 @@ impl State {
             (Some(Function::Unlock), false) => Self::Free,
             (Some(Function::Unlock), true) => self,
             // Whether it was there to be had shows when the owner is written.
-            (Some(Function::Lock), true) => held,
-            (Some(Function::Lock), false) if is_locked => match self {
-                Self::Free => held,
-                other => other,
+            (Some(Function::Mutex), true) => held,
+            (Some(Function::Mutex), false) => self,
+            (Some(Function::Lock), false) if is_locked => held,
+            (Some(Function::Wait), true) => match self {
+                Self::Held { .. } => Self::Leaving,
+                _ => held,
             },
             (Some(Function::Wait), false) => match self {
-                Self::Held { .. } => Self::Waiting,
-                _ => held,
+                Self::Held { .. } | Self::Leaving => Self::Waiting,
+                other => other,
             },
             (_, true) => self,
             // Code of the program's own.

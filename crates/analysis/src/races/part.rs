@@ -224,5 +224,5 @@ impl Visitor for Part {
 
 /// The function of the C library that matters to locks, for those who look at them.
 pub(super) fn lock_function(follower: &Follower) -> Option<Function> {
-    follower.function().filter(|function| matches!(function, Function::Lock | Function::Unlock | Function::Wait))
+    follower.function().filter(|function| !matches!(function, Function::Data | Function::Other))
 }

@@ -27,7 +27,9 @@ pub enum Kind {
 pub enum Function {
     /// It works on data of the program: `memcpy`, `strlen`, `qsort`.
     Data,
-    /// It takes a lock.
+    /// It takes a mutex, which knows its owner.
+    Mutex,
+    /// It takes another kind of lock.
     Lock,
     /// It gives a lock back.
     Unlock,
@@ -51,13 +53,8 @@ impl Function {
             _ if is_data => Self::Data,
             "pthread_mutex_unlock" | "pthread_spin_unlock" | "mtx_unlock" | "pthread_rwlock_unlock" => Self::Unlock,
             _ if name.starts_with("pthread_cond_") || name.starts_with("cnd_") => Self::Wait,
-            _ if name.starts_with("pthread_mutex_")
-                || name.starts_with("pthread_spin_")
-                || name.starts_with("pthread_rwlock_")
-                || name.starts_with("mtx_") =>
-            {
-                Self::Lock
-            }
+            _ if name.starts_with("pthread_mutex_") || name.starts_with("mtx_") => Self::Mutex,
+            _ if name.starts_with("pthread_spin_") || name.starts_with("pthread_rwlock_") => Self::Lock,
             _ => Self::Other,
         }
     }

@@ -54,7 +54,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let guards = guards(&args.guard, &trace, &places)?;
         let report = asked.ask(&trace, Discipline::new(guards, whose), &places)?;
         asked.print(&report, |report, out| print_discipline(report, &args.guard, asked.top, out))?;
-        return found(report.accesses.len(), "place accesses guarded data without a lock");
+        let places = several(report.accesses.len() as u64, "place");
+        return found(report.accesses.is_empty(), &format!("guarded data is accessed without a lock at {places}"));
     }
     let processes: Vec<u32> = trace.processes().collect();
     let mut atomic: Vec<(u32, u64, u32)> = whose.atomics().collect();
@@ -75,16 +76,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let first = processes.iter().filter_map(first).collect();
     let report = asked.ask(&trace, Races::new(variables, first, whose), &places)?;
     asked.print(&report, |report, out| print(report, asked.top, out))?;
-    found(report.races.len(), "race")
+    found(report.races.is_empty(), &several(report.races.len() as u64, "race"))
 }
 
-/// Something was found: that is what the exit status says.
-fn found(count: usize, what: &str) -> Result<()> {
-    match count {
-        0 => Ok(()),
-        1 => Err(Finding(format!("1 {what}")).into()),
-        _ => Err(Finding(several(count as u64, what).replace("place accessess", "places access")).into()),
-    }
+/// If something was found, that is what the exit status says.
+fn found(is_nothing: bool, what: &str) -> Result<()> {
+    if is_nothing { Ok(()) } else { Err(Finding(what.to_string()).into()) }
 }
 
 /// What is guarded by what, in all processes that have it.
