@@ -18,7 +18,7 @@ pub(super) enum Through {
 }
 
 /// What a call means.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Meaning {
     /// It gives away.
     pub(super) gives: Option<Through>,

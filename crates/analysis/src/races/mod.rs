@@ -77,7 +77,7 @@ impl Analysis for Races {
         let first = &self.first;
         let new = || Order::new(segment.process, Arc::clone(first));
         let order = self.processes.entry(segment.process).or_insert_with(new);
-        order.push(segment.thread, part.items);
+        order.push(segment.thread, part.items, &part.meanings);
         order.run(false);
     }
 
@@ -133,7 +133,7 @@ impl Sited {
             let steps = units.get(unit as usize).map(|unit| &unit.steps);
             steps.and_then(|steps| steps.get(usize::from(step))).map_or(0, |step| step.pc)
         };
-        Self { pc: pc(spot.unit, spot.step), caller: spot.caller.map(|(unit, step)| pc(unit, step)) }
+        Self { pc: pc(spot.unit, spot.step), caller: spot.caller().map(|(unit, step)| pc(unit, step)) }
     }
 }
 

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// So many items may wait for what other threads did at the same time. With more, the order may be wrong.
-const MOST_WAITING: usize = 50_000_000;
+const MOST_WAITING: usize = 16 << 20;
 
 /// A process.
 pub(super) struct Order {
@@ -40,6 +40,9 @@ pub(super) struct Order {
     pub(super) shadow: Shadow,
     /// Which thread each place in a clock stands for.
     pub(super) places: Vec<u32>,
+    /// What calls of the kernel mean, each once.
+    meanings: Vec<Meaning>,
+    by_meaning: Map<Meaning, u32>,
     waiting: usize,
     /// Whether a thread has begun since somebody has last looked.
     has_announced: bool,
@@ -92,6 +95,8 @@ impl Order {
             signals: Clock::default(),
             shadow: Shadow::default(),
             places: Vec::new(),
+            meanings: Vec::new(),
+            by_meaning: Map::default(),
             waiting: 0,
             has_announced: false,
             is_hurried: false,
@@ -114,7 +119,13 @@ impl Order {
     }
 
     /// A thread did more.
-    pub(super) fn push(&mut self, thread: u32, items: Vec<Item>) {
+    pub(super) fn push(&mut self, thread: u32, mut items: Vec<Item>, meanings: &[Meaning]) {
+        let numbers: Vec<u32> = meanings.iter().map(|&meaning| self.meaning(meaning)).collect();
+        for item in &mut items {
+            if let Item::Call { meaning, .. } = item {
+                *meaning = numbers[*meaning as usize];
+            }
+        }
         let index = self.thread(thread, 0);
         self.waiting += items.len();
         let thread = &mut self.threads[index];
@@ -122,6 +133,15 @@ impl Order {
             thread.ahead = None;
         }
         thread.items.extend(items);
+    }
+
+    /// The number of what a call means.
+    fn meaning(&mut self, meaning: Meaning) -> u32 {
+        let meanings = &mut self.meanings;
+        *self.by_meaning.entry(meaning).or_insert_with(|| {
+            meanings.push(meaning);
+            meanings.len() as u32 - 1
+        })
     }
 
     /// Goes on as far as it is known what comes next. If all is known, to the end.
@@ -178,7 +198,9 @@ impl Order {
             Item::Begin if !may_begin => return Next::Begun,
             Item::Locked { after, .. } if thread.has_given => (after, 1),
             Item::Locked { before, .. } => (before, 0),
-            Item::Call { meaning, .. } if meaning.begins && thread.items.len() < 2 && !is_over => {
+            Item::Call { meaning, .. }
+                if thread.items.len() < 2 && !is_over && self.meanings[meaning as usize].begins =>
+            {
                 return Next::NotBefore(thread.time * 2);
             }
             Item::Call { time, .. } => (time, 0),
@@ -257,7 +279,7 @@ impl Order {
             Item::Signal => thread.clock.join(&self.signals),
             Item::Access { granule, mask, is_write, spot } => self.access(index, granule, mask, is_write, spot),
             Item::Begin => self.begin(index),
-            Item::Call { meaning, time } => self.call(index, meaning, time),
+            Item::Call { meaning, time } => self.call(index, self.meanings[meaning as usize], time),
             Item::Result { value, time } => self.result(index, value, time),
         }
         let thread = &mut self.threads[index];

@@ -4,6 +4,7 @@
 use super::kernel::{self, Meaning};
 use super::runtime::{Follower, Function, Owner, Runtime, Spot, Way};
 use super::variables::{Variables, granules};
+use crate::map::Map;
 use relive_code::isa::AccessKind;
 use relive_trace::visit::{Event, Ran, Reference, Visitor};
 use std::sync::Arc;
@@ -49,14 +50,14 @@ pub(super) enum Item {
     Begin,
     /// A signal has come.
     Signal,
-    /// A call of the kernel begins.
-    Call { meaning: Meaning, time: u64 },
+    /// A call of the kernel begins; its number among what calls mean.
+    Call { meaning: u32, time: u64 },
     /// It is over.
     Result { value: u64, time: u64 },
 }
 
-/// Accesses that are remembered so that they are not told again.
-const REMEMBERED: usize = 1 << 13;
+/// Accesses that are remembered so that they are not told again: those to a megabyte, one behind the other.
+const REMEMBERED: usize = 1 << 17;
 
 #[derive(Clone, Copy, Default)]
 struct Told {
@@ -69,6 +70,9 @@ struct Told {
 /// What a segment tells.
 pub struct Part {
     pub(super) items: Vec<Item>,
+    /// What calls of the kernel mean, each once.
+    pub(super) meanings: Vec<Meaning>,
+    by_meaning: Map<Meaning, u32>,
     variables: Option<Arc<Variables>>,
     runtime: Arc<dyn Runtime>,
     follower: Follower,
@@ -89,6 +93,8 @@ impl Part {
     ) -> Self {
         Self {
             items: Vec::new(),
+            meanings: Vec::new(),
+            by_meaning: Map::default(),
             variables,
             runtime,
             follower: Follower::new(process),
@@ -212,7 +218,13 @@ impl Visitor for Part {
             }
             Event::State(_) => Item::Signal,
             Event::Call { number, arguments, time } => {
-                Item::Call { meaning: kernel::meaning(number, &arguments), time: time.min(LATEST) }
+                let meaning = kernel::meaning(number, &arguments);
+                let meanings = &mut self.meanings;
+                let meaning = *self.by_meaning.entry(meaning).or_insert_with(|| {
+                    meanings.push(meaning);
+                    meanings.len() as u32 - 1
+                });
+                Item::Call { meaning, time: time.min(LATEST) }
             }
             Event::Result { value, time } => Item::Result { value, time: time.min(LATEST) },
             Event::NotCalled => return,

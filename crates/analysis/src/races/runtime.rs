@@ -95,8 +95,19 @@ pub(super) struct Spot {
     pub(super) unit: u32,
     pub(super) step: u16,
     pub(super) owner: Owner,
+    /// Where the program has called the C library, in two parts, as that takes less room; [`NONE`] if it has not.
+    caller_unit: u32,
+    caller_step: u16,
+}
+
+/// Not a unit.
+const NONE: u32 = u32::MAX;
+
+impl Spot {
     /// Where the program has called the C library.
-    pub(super) caller: Option<(u32, u16)>,
+    pub(super) fn caller(&self) -> Option<(u32, u16)> {
+        (self.caller_unit != NONE).then_some((self.caller_unit, self.caller_step))
+    }
 }
 
 /// Who does something for itself.
@@ -214,7 +225,9 @@ impl Follower {
             Inside::Function(_) => Owner::Runtime,
             Inside::Loader => Owner::Loader,
         };
-        Spot { unit, step, owner, caller: self.caller.filter(|_| self.inside != Inside::Program) }
+        let caller = self.caller.filter(|_| self.inside != Inside::Program);
+        let (caller_unit, caller_step) = caller.unwrap_or((NONE, 0));
+        Spot { unit, step, owner, caller_unit, caller_step }
     }
 
     /// The program has executed this instruction.
