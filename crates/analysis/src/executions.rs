@@ -50,7 +50,8 @@ impl Executions {
         let mut starts: Vec<(u32, u32)> =
             other.starts.iter().copied().zip(0..).filter(|(start, _)| *start != NONE).collect();
         starts.sort_unstable();
-        let ends: Vec<u32> = starts.iter().skip(1).map(|next| next.0).chain([other.exits.len() as u32]).collect();
+        let ends: Vec<u32> =
+            starts.iter().skip(1).map(|next| next.0).chain([other.exits.len() as u32]).collect();
         for ((from, unit), end) in starts.into_iter().zip(ends) {
             let counts = &other.exits[from as usize..end as usize];
             let start = match self.starts.get(unit as usize) {

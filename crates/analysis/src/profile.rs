@@ -77,7 +77,9 @@ impl Visitor for Part {
             }
         }
         self.from = match ran.exit {
-            Some(exit) if ran.unit.exits[exit].to == 0 => From::Exit(Left { unit: number, exit: exit as u32 }),
+            Some(exit) if ran.unit.exits[exit].to == 0 => {
+                From::Exit(Left { unit: number, exit: exit as u32 })
+            }
             Some(_) => From::Known,
             None => From::Outside,
         };

@@ -79,13 +79,8 @@ impl Thread<'_> {
     }
 
     fn push(&mut self, unit: usize, steps: usize, exit: Option<usize>, accesses: &[Access]) {
-        let reference = |&(step, address, size, kind): &Access| Reference {
-            address,
-            size,
-            step,
-            kind,
-            is_locked: false,
-        };
+        let reference =
+            |&(step, address, size, kind): &Access| Reference { address, size, step, kind, is_locked: false };
         let references = accesses.iter().map(reference).collect();
         self.did.push(Did::Ran { unit, steps, exit, references, stamps: Vec::new() });
     }

@@ -171,7 +171,8 @@ impl Analysis for WorkingSet {
 
     fn combine(&mut self, segment: &Segment, mut part: Part) {
         let thread = self.threads.entry((segment.process, segment.thread)).or_default();
-        let last = (part.executed > 0).then(|| (part.window, part.executed, [part.data.lines(), part.code.lines()]));
+        let last =
+            (part.executed > 0).then(|| (part.window, part.executed, [part.data.lines(), part.code.lines()]));
         let first = part.first.take();
         let mut windows = part.windows.into_iter();
         if let (Some(lines), Some(window)) = (first, windows.next()) {

@@ -26,12 +26,7 @@ pub(super) struct Lru {
 impl Lru {
     pub(super) fn new(geometry: Geometry) -> Self {
         let (sets, ways) = (geometry.sets(), geometry.ways as usize);
-        Self {
-            line_bits: geometry.line.trailing_zeros(),
-            sets,
-            ways,
-            lines: vec![0; sets as usize * ways],
-        }
+        Self { line_bits: geometry.line.trailing_zeros(), sets, ways, lines: vec![0; sets as usize * ways] }
     }
 
     /// The line that a byte is in.

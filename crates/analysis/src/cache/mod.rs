@@ -217,11 +217,9 @@ impl Counts {
     }
 
     fn add_misses(&mut self, misses: &Misses) {
-        for (access, what) in [
-            (&mut self.reads, What::Read),
-            (&mut self.writes, What::Write),
-            (&mut self.code, What::Code),
-        ] {
+        for (access, what) in
+            [(&mut self.reads, What::Read), (&mut self.writes, What::Write), (&mut self.code, What::Code)]
+        {
             let [l1_misses, l2_misses, ll_misses] = misses[what as usize];
             access.add(Access { accesses: 0, l1_misses, l2_misses, ll_misses });
         }

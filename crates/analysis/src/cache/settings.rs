@@ -26,7 +26,9 @@ pub enum GeometryError {
     #[error("a line of {0} bytes: it must be a power of two from 16 to 4096")]
     Line(u64),
     /// The number of sets.
-    #[error("{size} bytes in sets of {ways} lines of {line} bytes: the number of sets must be a power of two")]
+    #[error(
+        "{size} bytes in sets of {ways} lines of {line} bytes: the number of sets must be a power of two"
+    )]
     Sets {
         /// Bytes.
         size: u64,
@@ -151,7 +153,9 @@ impl FromStr for Hierarchy {
     fn from_str(name: &str) -> Result<Self, GeometryError> {
         let (l1i, l1d, l2, ll) = match name {
             "plain" => return Ok(Self::default()),
-            "skylake" => (geometry(32 * K, 8), geometry(32 * K, 8), geometry(256 * K, 4), geometry(8 * M, 16)),
+            "skylake" => {
+                (geometry(32 * K, 8), geometry(32 * K, 8), geometry(256 * K, 4), geometry(8 * M, 16))
+            }
             "icelake-server" => {
                 (geometry(32 * K, 8), geometry(48 * K, 12), geometry(1280 * K, 20), geometry(48 * M, 12))
             }

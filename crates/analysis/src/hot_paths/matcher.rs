@@ -16,8 +16,7 @@ pub(super) struct Matcher {
 
 impl Matcher {
     pub(super) fn new(paths: Vec<Path>) -> Self {
-        let mut matcher =
-            Self { paths, ways: Map::default(), fallbacks: vec![0], endings: vec![(None, 0)] };
+        let mut matcher = Self { paths, ways: Map::default(), fallbacks: vec![0], endings: vec![(None, 0)] };
         // By state, in the order in which they were made: from where and by which way.
         let mut made: Vec<Vec<(Letter, u32)>> = vec![Vec::new()];
         for (number, path) in matcher.paths.iter().enumerate() {

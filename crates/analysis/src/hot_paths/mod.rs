@@ -34,7 +34,8 @@ const EXIT_BITS: u32 = 5;
 
 /// None for an exit that has no letter: no unit has so many, nor a process so many units.
 fn letter(unit: &Unit, exit: usize) -> Option<Letter> {
-    (unit.number < 1 << (31 - EXIT_BITS) && exit < 1 << EXIT_BITS).then(|| unit.number << EXIT_BITS | exit as u32)
+    (unit.number < 1 << (31 - EXIT_BITS) && exit < 1 << EXIT_BITS)
+        .then(|| unit.number << EXIT_BITS | exit as u32)
 }
 
 /// Units by their exits, one behind the other.
@@ -373,7 +374,8 @@ mod tests {
 
     #[test]
     fn of_nested_loops() {
-        let program = Program::new(&[(0x1000, &[0x90, 0x90]), (0x2000, &[0x90]), (0x3000, &[0xc3]), (0x4000, &[0xc3])]);
+        let program =
+            Program::new(&[(0x1000, &[0x90, 0x90]), (0x2000, &[0x90]), (0x3000, &[0xc3]), (0x4000, &[0xc3])]);
         let mut thread = program.thread();
         for i in 0..100 {
             for _ in 0..10 {

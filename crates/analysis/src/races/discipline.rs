@@ -93,7 +93,9 @@ impl Part {
         if end <= self.reach.0 || address >= self.reach.1 {
             return;
         }
-        for (number, guard) in self.guards.iter().enumerate().filter(|(_, guard)| guard.process == self.process) {
+        for (number, guard) in
+            self.guards.iter().enumerate().filter(|(_, guard)| guard.process == self.process)
+        {
             for &lock in &guard.locks {
                 let touches = |start: u64| address < start + LOCK_LEN && end > start;
                 let is_owner = touches(lock + OWNER);
@@ -200,7 +202,8 @@ impl Analysis for Discipline {
                     let is_held = |lock| matches!(held.get(lock), Some(State::Held { .. }));
                     if !self.guards[guard as usize].locks.iter().any(is_held) {
                         let key = (segment.process, guard as usize, spot, is_write);
-                        let (_, times, threads) = self.found.entry(key).or_insert((address, 0, BTreeSet::new()));
+                        let (_, times, threads) =
+                            self.found.entry(key).or_insert((address, 0, BTreeSet::new()));
                         *times += 1;
                         threads.insert(segment.thread);
                     }

@@ -42,7 +42,13 @@ impl Found {
 
     /// An access races with one before.
     #[cold]
-    pub(super) fn add(&mut self, address: u64, before: &Conflict, (spot, is_write): (u32, bool), threads: [u32; 2]) {
+    pub(super) fn add(
+        &mut self,
+        address: u64,
+        before: &Conflict,
+        (spot, is_write): (u32, bool),
+        threads: [u32; 2],
+    ) {
         if !self.at(before.spot).owner.may_race(self.at(spot).owner) {
             return;
         }

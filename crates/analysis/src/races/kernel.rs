@@ -71,7 +71,9 @@ pub(super) fn meaning(number: u64, arguments: &[u64; 6]) -> Meaning {
         7 | 23 | 232 | 281 | 441 | 270 | 271 => takes(Through::Files),
         // write, pwrite64, writev, sendto, sendmsg, shutdown, close, sendfile, sendmmsg, pwritev, pwritev2, splice, tee, vmsplice,
         // msgsnd, mq_timedsend
-        1 | 18 | 20 | 44 | 46 | 48 | 3 | 40 | 307 | 296 | 328 | 275 | 276 | 278 | 69 | 242 => gives(Through::Files),
+        1 | 18 | 20 | 44 | 46 | 48 | 3 | 40 | 307 | 296 | 328 | 275 | 276 | 278 | 69 | 242 => {
+            gives(Through::Files)
+        }
         // semop, semtimedop, io_uring_enter
         65 | 220 | 426 => Meaning { gives: Some(Through::Files), takes: Some(Through::Files), ..none },
         // kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo

@@ -147,7 +147,8 @@ impl Order {
     /// Goes on as far as it is known what comes next. If all is known, to the end.
     pub(super) fn run(&mut self, is_over: bool) {
         loop {
-            let (mut first, mut second, mut horizon): (Option<(usize, u64)>, _, _) = (None, u64::MAX, u64::MAX);
+            let (mut first, mut second, mut horizon): (Option<(usize, u64)>, _, _) =
+                (None, u64::MAX, u64::MAX);
             for index in 0..self.threads.len() {
                 match self.next(index, is_over) {
                     Next::At(time) => match first {
@@ -234,7 +235,9 @@ impl Order {
         let now = self.threads[index].ahead().1.unwrap_or(u64::MAX);
         for other in (0..self.threads.len()).filter(|&other| other != index) {
             let thread = &mut self.threads[other];
-            let stores = thread.has_begun && thread.time <= now && thread.ahead().0.iter().any(|stored| stored.overlaps(words));
+            let stores = thread.has_begun
+                && thread.time <= now
+                && thread.ahead().0.iter().any(|stored| stored.overlaps(words));
             while stores {
                 let Some(item) = self.threads[other].items.front().copied() else { break };
                 self.take(other);
@@ -277,7 +280,9 @@ impl Order {
                 }
             }
             Item::Signal => thread.clock.join(&self.signals),
-            Item::Access { granule, mask, is_write, spot } => self.access(index, granule, mask, is_write, spot),
+            Item::Access { granule, mask, is_write, spot } => {
+                self.access(index, granule, mask, is_write, spot)
+            }
             Item::Begin => self.begin(index),
             Item::Call { meaning, time } => self.call(index, self.meanings[meaning as usize], time),
             Item::Result { value, time } => self.result(index, value, time),

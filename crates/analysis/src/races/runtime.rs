@@ -51,7 +51,9 @@ impl Function {
         match name {
             "memalign" | "strdup" | "strndup" => Self::Other,
             _ if is_data => Self::Data,
-            "pthread_mutex_unlock" | "pthread_spin_unlock" | "mtx_unlock" | "pthread_rwlock_unlock" => Self::Unlock,
+            "pthread_mutex_unlock" | "pthread_spin_unlock" | "mtx_unlock" | "pthread_rwlock_unlock" => {
+                Self::Unlock
+            }
             _ if name.starts_with("pthread_cond_") || name.starts_with("cnd_") => Self::Wait,
             _ if name.starts_with("pthread_mutex_") || name.starts_with("mtx_") => Self::Mutex,
             _ if name.starts_with("pthread_spin_") || name.starts_with("pthread_rwlock_") => Self::Lock,
@@ -140,7 +142,8 @@ pub(super) struct Follower {
     inside: Inside,
     /// The last instruction of the program.
     caller: Option<(u32, u16)>,
-    is_stub: bool,
+    /// What the code is that is executed now.
+    kind: Kind,
 }
 
 /// How a thread has come somewhere.
@@ -161,7 +164,13 @@ enum Inside {
 impl Follower {
     pub(super) fn new(process: u32) -> Self {
         // Threads begin in the C library.
-        Self { process, units: Vec::new(), inside: Inside::Function(Function::Other), caller: None, is_stub: false }
+        Self {
+            process,
+            units: Vec::new(),
+            inside: Inside::Function(Function::Other),
+            caller: None,
+            kind: Kind::Runtime,
+        }
     }
 
     /// Remembers what the pieces of a unit are. Whether all of it is the program's.
@@ -183,7 +192,7 @@ impl Follower {
     pub(super) fn enter(&mut self, unit: &Unit, piece: u16, way: Way) {
         let kinds = self.units[unit.number as usize].as_deref().unwrap_or(&[]);
         let kind = kinds.get(usize::from(piece)).copied().unwrap_or(Kind::Program);
-        self.is_stub = kind == Kind::Stub;
+        self.kind = kind;
         self.inside = match (kind, self.inside, way) {
             (Kind::Program | Kind::Stub, ..) => Inside::Program,
             (Kind::Loader, Inside::Function(function), _) => Inside::Function(function),
@@ -192,7 +201,9 @@ impl Follower {
             // It asks the C library which of several functions to take.
             (Kind::Runtime | Kind::Entry(_), Inside::Loader, Way::Call) => Inside::Loader,
             // Back from a function of the program that the C library has called.
-            (Kind::Runtime | Kind::Entry(_), Inside::Program, Way::Return) => Inside::Function(Function::Other),
+            (Kind::Runtime | Kind::Entry(_), Inside::Program, Way::Return) => {
+                Inside::Function(Function::Other)
+            }
             (Kind::Entry(function), ..) => Inside::Function(function),
             // What others call and has no name was chosen when the program began: the best `memcpy` there is.
             (Kind::Runtime, ..) => Inside::Function(Function::Data),
@@ -221,6 +232,8 @@ impl Follower {
     #[inline]
     pub(super) fn spot(&self, unit: u32, step: u16) -> Spot {
         let owner = match self.inside {
+            // Whoever has asked for it.
+            _ if self.kind == Kind::Loader => Owner::Loader,
             Inside::Program | Inside::Function(Function::Data) => Owner::Program,
             Inside::Function(_) => Owner::Runtime,
             Inside::Loader => Owner::Loader,
@@ -233,7 +246,7 @@ impl Follower {
     /// The program has executed this instruction.
     #[inline]
     pub(super) fn passed(&mut self, unit: u32, step: u16) {
-        if self.inside == Inside::Program && !self.is_stub {
+        if self.inside == Inside::Program && self.kind != Kind::Stub {
             self.caller = Some((unit, step));
         }
     }

@@ -65,7 +65,13 @@ pub(super) struct Now<'c> {
 
 impl Shadow {
     /// Some of eight bytes are accessed.
-    pub(super) fn access(&mut self, granule: u64, mask: u8, now: Now<'_>, conflict: &mut impl FnMut(Conflict)) {
+    pub(super) fn access(
+        &mut self,
+        granule: u64,
+        mask: u8,
+        now: Now<'_>,
+        conflict: &mut impl FnMut(Conflict),
+    ) {
         let page = granule / PAGE as u64;
         if !self.pages.contains_key(&page) && self.pages.len() >= MOST_PAGES {
             self.give_up();

@@ -33,7 +33,9 @@ pub(super) fn loads(units: &[Arc<Unit>], process: u32, runtime: &dyn Runtime) ->
             // Only the last instruction of a piece can lead back.
             let is_last = unit.steps.get(number + 1).is_none_or(|next| next.piece != step.piece);
             let Some(insn) = is_last.then(|| unit.decode(number)).flatten() else { continue };
-            let (Flow::Branch(LinkAddr(target)) | Flow::Jump(LinkAddr(target))) = insn.flow() else { continue };
+            let (Flow::Branch(LinkAddr(target)) | Flow::Jump(LinkAddr(target))) = insn.flow() else {
+                continue;
+            };
             if target <= step.pc && step.pc - target <= LONGEST {
                 let is_pause = |target| runtime.is_pause(process, target);
                 found.extend(waiting(&at, target, step.pc, &mut effects, &is_pause).into_iter().flatten());

@@ -67,7 +67,11 @@ fn races(program: &Program, threads: &[Thread<'_>], cut: usize, atomic: &[(u32, 
 }
 
 /// The first thread begins the second at time 10, and then does what it is told; the second is told what to do as well.
-fn two(program: &Program, first: impl FnOnce(&mut Thread<'_>), second: impl FnOnce(&mut Thread<'_>)) -> Vec<Vec<u64>> {
+fn two(
+    program: &Program,
+    first: impl FnOnce(&mut Thread<'_>),
+    second: impl FnOnce(&mut Thread<'_>),
+) -> Vec<Vec<u64>> {
     let mut threads = [1, 2].map(|number| program.numbered_thread(number));
     threads[0].event(state(0x70_0000));
     store(&mut threads[0], 0x9000);
@@ -223,7 +227,8 @@ fn is_racy(all: &[Done], which: u64) -> bool {
     };
     let reaches = |start: usize, end: usize| {
         // Steps of which it is known, when they are over, that the first access has happened.
-        let mut known: Vec<bool> = (0..all.len()).map(|i| i > start && all[i].thread == all[start].thread).collect();
+        let mut known: Vec<bool> =
+            (0..all.len()).map(|i| i > start && all[i].thread == all[start].thread).collect();
         loop {
             let more: Vec<usize> = (0..all.len())
                 .filter(|&to| !known[to])
@@ -231,7 +236,8 @@ fn is_racy(all: &[Done], which: u64) -> bool {
                     (0..all.len()).any(|from| {
                         let given = all[from].thread == all[start].thread && from > start
                             || (0..from).any(|b| known[b] && all[b].thread == all[from].thread);
-                        given && leads(from, to) || known[from] && from < to && all[from].thread == all[to].thread
+                        given && leads(from, to)
+                            || known[from] && from < to && all[from].thread == all[to].thread
                     })
                 })
                 .collect();

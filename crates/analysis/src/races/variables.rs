@@ -78,7 +78,12 @@ pub struct FindVariables {
 impl FindVariables {
     /// Asks a trace whose code is known. `atomic` are bytes of processes that are known to be atomic: from where, how many.
     #[must_use]
-    pub fn new(code: &dyn Code, processes: &[u32], runtime: &dyn Runtime, atomic: &[(u32, u64, u32)]) -> Self {
+    pub fn new(
+        code: &dyn Code,
+        processes: &[u32],
+        runtime: &dyn Runtime,
+        atomic: &[(u32, u64, u32)],
+    ) -> Self {
         let spins = |&process: &u32| (process, Arc::new(spin::loads(code.units(process), process, runtime)));
         let mut found: BTreeMap<u32, (Bytes, BTreeSet<_>)> = BTreeMap::new();
         for &(process, address, len) in atomic {
@@ -161,9 +166,8 @@ impl Analysis for FindVariables {
     }
 
     fn finish(self, _: &dyn Code, _: &dyn Locate) -> Self::Report {
-        let variables = |(process, (bytes, bases)): (u32, (Bytes, _))| {
-            (process, Arc::new(Variables::new(bytes, &bases)))
-        };
+        let variables =
+            |(process, (bytes, bases)): (u32, (Bytes, _))| (process, Arc::new(Variables::new(bytes, &bases)));
         self.found.into_iter().map(variables).collect()
     }
 }

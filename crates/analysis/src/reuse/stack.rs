@@ -104,7 +104,8 @@ impl Stack {
         // Shifted twice, as all 64 bits may have to go.
         let mut behind = u64::from((self.bits[word] >> bit >> 1).count_ones());
         if end - word <= NEAR {
-            behind += self.bits[word + 1..end.max(word + 1)].iter().map(|w| u64::from(w.count_ones())).sum::<u64>();
+            behind +=
+                self.bits[word + 1..end.max(word + 1)].iter().map(|w| u64::from(w.count_ones())).sum::<u64>();
             self.add(word / WORDS, u32::MAX);
         } else {
             let piece = word / WORDS;
@@ -166,7 +167,8 @@ impl Stack {
         self.tree.clear();
         self.tree.resize(words / WORDS + 1, 0);
         for time in (0..self.now).step_by(64) {
-            self.bits[time / 64] = if self.now - time >= 64 { u64::MAX } else { (1 << (self.now - time)) - 1 };
+            self.bits[time / 64] =
+                if self.now - time >= 64 { u64::MAX } else { (1 << (self.now - time)) - 1 };
         }
         for piece in 0..words / WORDS {
             let count = self.now.saturating_sub(piece * PIECE).min(PIECE);

@@ -81,7 +81,8 @@ fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {
     let mut table = Table::new("Altogether", &heads(&["accesses"], "what"));
     let Counts { code, reads, writes } = report.total;
     for (access, what) in [(code, "code"), (reads, "reads"), (writes, "writes")] {
-        let shown = misses(&access).into_iter().map(|n| format!("{} ({})", grouped(n), percent(n, access.accesses)));
+        let shown =
+            misses(&access).into_iter().map(|n| format!("{} ({})", grouped(n), percent(n, access.accesses)));
         table.row([grouped(access.accesses)].into_iter().chain(shown), what);
     }
     table.print(usize::MAX, out)?;

@@ -121,8 +121,9 @@ impl Asked {
     /// Opens the trace, or says why that cannot be done, and whether it is whole.
     fn open(&self) -> Result<Trace> {
         let name = self.trace.display();
-        let trace = Trace::open(&self.trace)
-            .with_context(|| format!("{name}: not a trace that can be read (give a file that `relive trace` wrote)"))?;
+        let trace = Trace::open(&self.trace).with_context(|| {
+            format!("{name}: not a trace that can be read (give a file that `relive trace` wrote)")
+        })?;
         if let Some(at) = trace.cut_at() {
             eprintln!("relive: {name} was not finished: what comes before byte {at} is looked at");
         }
@@ -160,7 +161,8 @@ impl Asked {
         let file = File::new(trace).with_context(unreadable)?;
         let progress = Progress::start(&[("replay", 1)]);
         progress.watch().begin(trace.segments().len());
-        let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+        let jobs =
+            self.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
         let asked = driver::run(&mut analysis, &file, jobs, &mut |_| progress.watch().step());
         progress.clear();
         asked.with_context(unreadable)?;
@@ -168,7 +170,11 @@ impl Asked {
     }
 
     /// Prints an answer.
-    fn print<R: Serialize>(&self, report: &R, text: impl FnOnce(&R, &mut dyn Write) -> Result<()>) -> Result<()> {
+    fn print<R: Serialize>(
+        &self,
+        report: &R,
+        text: impl FnOnce(&R, &mut dyn Write) -> Result<()>,
+    ) -> Result<()> {
         write_to(self.output.as_deref(), |out| match self.json {
             true => {
                 serde_json::to_writer_pretty(&mut *out, report)?;

@@ -55,7 +55,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let report = asked.ask(&trace, Discipline::new(guards, whose), &places)?;
         asked.print(&report, |report, out| print_discipline(report, &args.guard, asked.top, out))?;
         let places = several(report.accesses.len() as u64, "place");
-        return found(report.accesses.is_empty(), &format!("guarded data is accessed without a lock at {places}"));
+        return found(
+            report.accesses.is_empty(),
+            &format!("guarded data is accessed without a lock at {places}"),
+        );
     }
     let processes: Vec<u32> = trace.processes().collect();
     let mut atomic: Vec<(u32, u64, u32)> = whose.atomics().collect();
@@ -100,13 +103,16 @@ fn guards(all: &[String], trace: &Trace, places: &Places<'_>) -> Result<Vec<Guar
                 }
                 None => places.data(process, name),
             };
-            let locks: Option<Vec<u64>> = locks.split(',').map(|lock| range(lock).map(|range| range.0)).collect();
+            let locks: Option<Vec<u64>> =
+                locks.split(',').map(|lock| range(lock).map(|range| range.0)).collect();
             if let (Some((start, end)), Some(locks)) = (range(data), locks) {
                 guards.push(Guard { process, start, end, locks });
             }
         }
         if guards.len() == before {
-            bail!("--guard {text}: no process has data and locks of these names (give addresses, as in 0x404060,64)");
+            bail!(
+                "--guard {text}: no process has data and locks of these names (give addresses, as in 0x404060,64)"
+            );
         }
     }
     Ok(guards)
@@ -119,7 +125,8 @@ fn number(text: &str) -> Option<u64> {
 fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}", several(report.races.len() as u64, "race"))?;
     for race in report.races.iter().take(top) {
-        let variable = race.variable.as_deref().map_or_else(|| format!("{:#x}", race.address), str::to_string);
+        let variable =
+            race.variable.as_deref().map_or_else(|| format!("{:#x}", race.address), str::to_string);
         writeln!(out, "\n{variable}, {}", several(race.times, "time"))?;
         for side in &race.sides {
             print_side(side, out)?;
@@ -133,7 +140,10 @@ fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {
     }
     if report.forgotten_pages > 0 {
         let pages = several(report.forgotten_pages, "page");
-        writeln!(out, "\nThere was so much memory that the past of {pages} had to be forgotten: races may be missing.")?;
+        writeln!(
+            out,
+            "\nThere was so much memory that the past of {pages} had to be forgotten: races may be missing."
+        )?;
     }
     Ok(())
 }
@@ -151,16 +161,31 @@ fn print_side(side: &Side, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn print_discipline(report: &discipline::Report, guards: &[String], top: usize, out: &mut dyn Write) -> Result<()> {
+fn print_discipline(
+    report: &discipline::Report,
+    guards: &[String],
+    top: usize,
+    out: &mut dyn Write,
+) -> Result<()> {
     let without: u64 = report.accesses.iter().map(|access| access.times).sum();
-    writeln!(out, "{} accesses to guarded data, {} of them without a lock", grouped(report.checked), grouped(without))?;
+    writeln!(
+        out,
+        "{} accesses to guarded data, {} of them without a lock",
+        grouped(report.checked),
+        grouped(without)
+    )?;
     for access in report.accesses.iter().take(top) {
         let what = if access.is_write { "written" } else { "read" };
         let guard = guards.get(access.guard).map_or("", String::as_str);
         let threads: Vec<String> = access.threads.iter().map(u32::to_string).collect();
         let times = several(access.times, "time");
         writeln!(out, "\n{guard}: {:#x} {what} {times} by thread {}", access.address, threads.join(", "))?;
-        writeln!(out, "  at {:#x} {}", access.location.address.unwrap_or(access.place.pc), name(&access.location))?;
+        writeln!(
+            out,
+            "  at {:#x} {}",
+            access.location.address.unwrap_or(access.place.pc),
+            name(&access.location)
+        )?;
         if let Some(caller) = &access.caller {
             writeln!(out, "  called from {}", name(caller))?;
         }

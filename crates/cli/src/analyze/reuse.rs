@@ -46,7 +46,11 @@ fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {
     for distance in &total.distances {
         let missed = total.misses(distance.below);
         table.row(
-            [grouped(distance.touches), percent(distance.touches, total.touches), percent(missed, total.touches)],
+            [
+                grouped(distance.touches),
+                percent(distance.touches, total.touches),
+                percent(missed, total.touches),
+            ],
             grouped(distance.below.saturating_mul(*block)),
         );
     }
@@ -60,7 +64,11 @@ fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {
         }
         table.print(top, out)
     };
-    rows("By function (half of the distances are below so many bytes; far: 32 KiB and more)", functions, out)?;
+    rows(
+        "By function (half of the distances are below so many bytes; far: 32 KiB and more)",
+        functions,
+        out,
+    )?;
     rows("By line", lines, out)
 }
 

@@ -25,7 +25,12 @@ const SHOWN: usize = 3;
 fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {
     let total: u64 = report.patterns.values().map(|sum| sum.times).sum();
     let accesses = report.accesses.len() as u64;
-    writeln!(out, "{} by {} in the code", several(total, "access").replace("accesss", "accesses"), grouped(accesses))?;
+    writeln!(
+        out,
+        "{} by {} in the code",
+        several(total, "access").replace("accesss", "accesses"),
+        grouped(accesses)
+    )?;
     let mut table = Table::new("By pattern", &["times", "share", "in the code", "pattern"]);
     for (pattern, sum) in &report.patterns {
         let cells = [grouped(sum.times), percent(sum.times, total), grouped(sum.instructions)];

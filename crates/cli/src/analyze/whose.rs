@@ -30,7 +30,15 @@ struct Code {
 
 /// Functions that let time pass.
 const PAUSES: [&str; 9] = [
-    "usleep", "sleep", "nanosleep", "clock_nanosleep", "sched_yield", "pthread_yield", "thrd_yield", "thrd_sleep", "poll",
+    "usleep",
+    "sleep",
+    "nanosleep",
+    "clock_nanosleep",
+    "sched_yield",
+    "pthread_yield",
+    "thrd_yield",
+    "thrd_sleep",
+    "poll",
 ];
 
 impl Whose {
@@ -51,9 +59,11 @@ impl Whose {
                     let pieces = file.code().map(|(start, bytes)| (start.wrapping_add(bias), bytes.into()));
                     code.program.extend(pieces);
                     let stubs = file.stubs().iter();
-                    code.stubs.extend(stubs.map(|r| (r.start.0.wrapping_add(bias), r.end.0.wrapping_add(bias))));
+                    code.stubs
+                        .extend(stubs.map(|r| (r.start.0.wrapping_add(bias), r.end.0.wrapping_add(bias))));
                     let atomics = file.lines().atomics();
-                    code.atomics.extend(atomics.iter().map(|r| (r.start.0.wrapping_add(bias), r.len() as u32)));
+                    code.atomics
+                        .extend(atomics.iter().map(|r| (r.start.0.wrapping_add(bias), r.len() as u32)));
                 }
             }
         }
@@ -62,9 +72,9 @@ impl Whose {
 
     /// What the source says is atomic: in which process, from where on, how much.
     pub(super) fn atomics(&self) -> impl Iterator<Item = (u32, u64, u32)> {
-        self.processes.iter().flat_map(|(&process, code)| {
-            code.atomics.iter().map(move |&(start, len)| (process, start, len))
-        })
+        self.processes
+            .iter()
+            .flat_map(|(&process, code)| code.atomics.iter().map(move |&(start, len)| (process, start, len)))
     }
 }
 
@@ -90,7 +100,10 @@ fn owner(path: &Path) -> Option<bool> {
         return Some(true);
     }
     // The one of musl is both.
-    ["libc.so", "libc-2.", "libpthread", "ld-musl"].iter().any(|start| name.starts_with(start)).then_some(false)
+    ["libc.so", "libc-2.", "libpthread", "ld-musl"]
+        .iter()
+        .any(|start| name.starts_with(start))
+        .then_some(false)
 }
 
 impl Runtime for Whose {

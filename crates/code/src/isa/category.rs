@@ -3,7 +3,9 @@
 use super::{Flow, Insn};
 use alloc::string::String;
 use core::fmt;
-use iced_x86::{ConditionCode, CpuidFeature, FormatMnemonicOptions, Formatter, IntelFormatter, Mnemonic, OpKind};
+use iced_x86::{
+    ConditionCode, CpuidFeature, FormatMnemonicOptions, Formatter, IntelFormatter, Mnemonic, OpKind,
+};
 
 /// Sorts of instructions. Each instruction is of one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -125,10 +127,18 @@ impl Insn {
         }
         let mnemonic = raw.mnemonic();
         match mnemonic {
-            M::Push | M::Pop | M::Pushfq | M::Popfq | M::Pushf | M::Popf | M::Enter | M::Leave => Category::Stack,
-            M::Mov | M::Movzx | M::Movsx | M::Movsxd | M::Movbe | M::Movnti | M::Xchg | M::Bswap | M::Xlatb => {
-                Category::Move
+            M::Push | M::Pop | M::Pushfq | M::Popfq | M::Pushf | M::Popf | M::Enter | M::Leave => {
+                Category::Stack
             }
+            M::Mov
+            | M::Movzx
+            | M::Movsx
+            | M::Movsxd
+            | M::Movbe
+            | M::Movnti
+            | M::Xchg
+            | M::Bswap
+            | M::Xlatb => Category::Move,
             M::Add
             | M::Sub
             | M::Adc
@@ -198,7 +208,11 @@ impl Insn {
     #[must_use]
     pub fn mnemonic(&self) -> String {
         let mut out = String::new();
-        IntelFormatter::new().format_mnemonic_options(&self.raw, &mut out, FormatMnemonicOptions::NO_PREFIXES);
+        IntelFormatter::new().format_mnemonic_options(
+            &self.raw,
+            &mut out,
+            FormatMnemonicOptions::NO_PREFIXES,
+        );
         out
     }
 

@@ -41,11 +41,15 @@ type Entry<'e> = DebuggingInformationEntry<Slice<'e>>;
 impl<'a> Variable<'_, 'a> {
     /// Where a variable is, if it has an address, and its type.
     fn place(&self, entry: &Entry<'a>) -> gimli::Result<Option<(u64, UnitOffset)>> {
-        let Some(AttributeValue::Exprloc(place)) = entry.attr_value(gimli::DW_AT_location) else { return Ok(None) };
+        let Some(AttributeValue::Exprloc(place)) = entry.attr_value(gimli::DW_AT_location) else {
+            return Ok(None);
+        };
         let mut operations = place.operations(self.unit.encoding());
         let address = match (operations.next()?, operations.next()?) {
             (Some(gimli::Operation::Address { address }), None) => address,
-            (Some(gimli::Operation::AddressIndex { index }), None) => self.reading.dwarf.address(self.unit, index)?,
+            (Some(gimli::Operation::AddressIndex { index }), None) => {
+                self.reading.dwarf.address(self.unit, index)?
+            }
             _ => return Ok(None),
         };
         let kind = match self.kind(entry) {
@@ -67,7 +71,13 @@ impl<'a> Variable<'_, 'a> {
     }
 
     /// The atomic parts of something of a type.
-    fn parts(&self, kind: UnitOffset, at: u64, level: usize, found: &mut Vec<AddrRange>) -> gimli::Result<()> {
+    fn parts(
+        &self,
+        kind: UnitOffset,
+        at: u64,
+        level: usize,
+        found: &mut Vec<AddrRange>,
+    ) -> gimli::Result<()> {
         if level > MOST_LEVELS || found.len() as u64 > MOST_PARTS {
             return Ok(());
         }
@@ -95,7 +105,8 @@ impl<'a> Variable<'_, 'a> {
             }
             (gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type, _) => {
                 if self.is_atomic_class(entry)? {
-                    let len = entry.attr(gimli::DW_AT_byte_size).and_then(|size| size.udata_value()).unwrap_or(8);
+                    let len =
+                        entry.attr(gimli::DW_AT_byte_size).and_then(|size| size.udata_value()).unwrap_or(8);
                     found.push(AddrRange::new(LinkAddr(at), LinkAddr(at.wrapping_add(len))));
                     return Ok(());
                 }
