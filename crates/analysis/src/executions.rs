@@ -20,6 +20,10 @@ const NONE: u32 = u32::MAX;
 impl Visitor for Executions {
     #[inline]
     fn ran(&mut self, ran: &Ran<'_>) {
+        if ran.from > 0 {
+            // It was not left in the middle, after all: this is the next part.
+            *self.stopped.entry((ran.unit.number, ran.from as u32)).or_insert(1) -= 1;
+        }
         match ran.exit {
             Some(exit) => {
                 let start = match self.starts.get(ran.unit.number as usize) {

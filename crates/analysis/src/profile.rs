@@ -59,10 +59,9 @@ pub struct Part {
     first: Option<u32>,
 }
 
-impl Visitor for Part {
-    fn ran(&mut self, ran: &Ran<'_>) {
-        self.executions.ran(ran);
-        let number = ran.unit.number;
+impl Part {
+    /// A unit is entered.
+    fn enter(&mut self, number: u32) {
         match self.from {
             From::Known => {}
             From::Before => self.first = Some(number),
@@ -75,6 +74,16 @@ impl Visitor for Part {
                 }
                 *times += 1;
             }
+        }
+    }
+}
+
+impl Visitor for Part {
+    fn ran(&mut self, ran: &Ran<'_>) {
+        self.executions.ran(ran);
+        let number = ran.unit.number;
+        if ran.from == 0 {
+            self.enter(number);
         }
         self.from = match ran.exit {
             Some(exit) if ran.unit.exits[exit].to == 0 => {

@@ -4,7 +4,7 @@ use crate::{Analysis, Code, Segment, place::Addresses};
 use relive_abi::engine::{CODE, TRACED};
 use relive_abi::trace::FIRST_TAG;
 use relive_code::isa::AccessKind;
-use relive_trace::units::{Unit, Units};
+use relive_trace::units::{Kind, Unit, Units};
 use relive_trace::visit::{Event, Ran, Reference, Stamp, Visitor};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ enum Did {
 
 impl Program {
     pub(crate) fn new(code: &[(u64, &[u8])]) -> Self {
-        let mut units = Units::new(true, true);
+        let mut units = Units::new(Kind { memory: true, order: true, ..Kind::default() });
         for (i, (start, bytes)) in code.iter().enumerate() {
             let mut body = Vec::new();
             let words = [FIRST_TAG + 2 * i as u32, 1 | 2 << 16, 0, 0];
@@ -104,6 +104,7 @@ impl Thread<'_> {
                 Did::Event(event) => visitor.event(event),
                 Did::Ran { unit, steps, exit, references, stamps } => visitor.ran(&Ran {
                     unit: &self.program.0.all()[*unit],
+                    from: 0,
                     steps: *steps,
                     exit: *exit,
                     references,

@@ -145,8 +145,8 @@ impl Visitor for Part {
         self.accesses.of(ran.unit);
         let number = ran.unit.number;
         let fetches = self.take_fetches(ran.unit);
-        let executed = fetches.iter().take_while(|fetch| usize::from(fetch.step) < ran.steps).count();
-        let mut to_come = fetches[..executed].iter().peekable();
+        let before = |step: usize| fetches.iter().take_while(|fetch| usize::from(fetch.step) < step).count();
+        let mut to_come = fetches[before(ran.from)..before(ran.steps)].iter().peekable();
         for reference in ran.references {
             while let Some(fetch) = to_come.next_if(|fetch| fetch.step <= reference.step) {
                 self.fetch(number, fetch);

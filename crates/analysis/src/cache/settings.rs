@@ -53,7 +53,7 @@ impl Geometry {
             return Err(GeometryError::Line(line));
         }
         let set = u64::from(ways) * line;
-        if ways == 0 || size % set != 0 || !(size / set).is_power_of_two() {
+        if ways == 0 || !size.is_multiple_of(set) || !(size / set).is_power_of_two() {
             return Err(GeometryError::Sets { size, ways, line });
         }
         Ok(Self { size, ways, line })

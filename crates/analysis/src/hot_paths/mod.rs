@@ -12,7 +12,7 @@ use crate::{Analysis, Code, Locate, Location, Place, Segment};
 use grammar::{Grammar, Piece};
 use matcher::Matcher;
 use relive_trace::units::Unit;
-use relive_trace::visit::{Ran, Visitor};
+use relive_trace::visit::{Event, Ran, Visitor};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ const EXIT_BITS: u32 = 5;
 /// None for an exit that has no letter: no unit has so many, nor a process so many units.
 fn letter(unit: &Unit, exit: usize) -> Option<Letter> {
     (unit.number < 1 << (31 - EXIT_BITS) && exit < 1 << EXIT_BITS)
-        .then(|| unit.number << EXIT_BITS | exit as u32)
+        .then_some(unit.number << EXIT_BITS | exit as u32)
 }
 
 /// Units by their exits, one behind the other.
@@ -138,7 +138,8 @@ fn heaviest<K: Ord>(all: Map<K, u64>, count: usize) -> Vec<(K, u64)> {
 
 /// One turn of a loop, if a path is nothing but turns of a loop: the one that begins with what is lowest. Otherwise the path itself.
 fn turn(path: &[Letter]) -> Path {
-    let repeats = |len: &usize| path.len() % len == 0 && path.iter().zip(&path[*len..]).all(|(a, b)| a == b);
+    let repeats =
+        |len: &usize| path.len().is_multiple_of(*len) && path.iter().zip(&path[*len..]).all(|(a, b)| a == b);
     let len = (1..=path.len() / 2).find(repeats).unwrap_or(path.len());
     if len == path.len() {
         return path.into();
@@ -226,12 +227,9 @@ impl CountPaths {
 
 impl Visitor for Counted {
     fn ran(&mut self, ran: &Ran<'_>) {
-        self.instructions += ran.steps as u64;
+        self.instructions += (ran.steps - ran.from) as u64;
         let Some(matcher) = &self.matcher else { return };
-        let Some(letter) = ran.exit.and_then(|exit| letter(ran.unit, exit)) else {
-            self.state = 0;
-            return;
-        };
+        let Some(letter) = ran.exit.and_then(|exit| letter(ran.unit, exit)) else { return };
         self.units += 1;
         self.state = matcher.next(self.state, letter);
         for path in matcher.ending(self.state) {
@@ -239,6 +237,13 @@ impl Visitor for Counted {
             if self.units - matcher.paths()[path].len() as u64 >= *last {
                 (*last, *times) = (self.units, *times + 1);
             }
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        // The thread is somewhere else now.
+        if matches!(event, Event::State(_)) {
+            self.state = 0;
         }
     }
 }

@@ -39,11 +39,15 @@ pub struct Discipline {
     runtime: Arc<dyn Runtime>,
     /// What threads hold.
     held: BTreeMap<(u32, u32), Held>,
-    found: BTreeMap<(u32, usize, Spot, bool), (u64, u64, BTreeSet<u32>)>,
+    /// By process, guard, instruction, and whether it writes.
+    found: BTreeMap<(u32, usize, Spot, bool), Without>,
     checked: u64,
 }
 
 type Held = BTreeMap<u64, State>;
+
+/// Accesses without a lock: where the first time, how often, by whom.
+type Without = (u64, u64, BTreeSet<u32>);
 
 /// What a thread has to do with a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,8 +122,10 @@ impl Visitor for Part {
         let unit = ran.unit;
         let runtime = Arc::clone(&self.runtime);
         self.follower.look(unit, &*runtime);
-        let mut piece = 0;
-        self.follower.enter(unit, 0, self.way);
+        let mut piece = unit.steps.get(ran.from).map_or(0, |step| step.piece);
+        if ran.from == 0 {
+            self.follower.enter(unit, piece, self.way);
+        }
         for reference in ran.references {
             let now = unit.steps.get(usize::from(reference.step)).map_or(0, |step| step.piece);
             while piece < now {

@@ -238,12 +238,20 @@ impl Order {
             let stores = thread.has_begun
                 && thread.time <= now
                 && thread.ahead().0.iter().any(|stored| stored.overlaps(words));
-            while stores {
-                let Some(item) = self.threads[other].items.front().copied() else { break };
-                self.take(other);
-                if matches!(item, Item::Store { words: stored } if stored.overlaps(words)) {
-                    break;
-                }
+            if stores {
+                self.run_to_store(other, words);
+            }
+        }
+    }
+
+    /// A thread goes on up to its next store to some words.
+    fn run_to_store(&mut self, index: usize, words: Words) {
+        while let Some(&item) = self.threads[index].items.front()
+            && !matches!(item, Item::Begin)
+        {
+            self.take(index);
+            if matches!(item, Item::Store { words: stored } if stored.overlaps(words)) {
+                return;
             }
         }
     }
@@ -345,14 +353,13 @@ impl Order {
         let thread = &mut self.threads[index];
         thread.time = thread.time.max(time);
         thread.call = Some(meaning);
-        if meaning.begins {
-            if let Some(Item::Result { value, .. }) = thread.items.get(1)
-                && let Ok(number) = u32::try_from(*value)
-            {
-                let clock = thread.clock.clone();
-                thread.clock.advance(thread.place);
-                self.announce(number, clock, time);
-            }
+        if meaning.begins
+            && let Some(Item::Result { value, .. }) = thread.items.get(1)
+            && let Ok(number) = u32::try_from(*value)
+        {
+            let clock = thread.clock.clone();
+            thread.clock.advance(thread.place);
+            self.announce(number, clock, time);
         }
         let thread = &mut self.threads[index];
         if meaning.ends {

@@ -179,11 +179,12 @@ impl Visitor for Part {
         let unit = ran.unit;
         let runtime = Arc::clone(&self.runtime);
         let is_plain = self.follower.look(unit, &*runtime);
-        let mut piece = 0;
-        self.follower.enter(unit, 0, self.way);
+        let mut piece = unit.steps.get(ran.from).map_or(0, |step| step.piece);
+        if ran.from == 0 {
+            self.follower.enter(unit, piece, self.way);
+        }
         let mut stamps = ran.stamps.iter().peekable();
-        let mut references = ran.references.iter().peekable();
-        while let Some(reference) = references.next() {
+        for reference in ran.references {
             let step = reference.step;
             if !is_plain {
                 let now = unit.steps.get(usize::from(step)).map_or(0, |step| step.piece);

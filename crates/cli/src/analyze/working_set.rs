@@ -82,8 +82,8 @@ fn evenly(windows: &[Window], count: usize) -> impl Iterator<Item = &Window> {
 /// So many bytes, roughly.
 fn size(bytes: u64) -> String {
     match bytes {
-        0..0x2_8000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        0..0xa00_0000 => format!("{} KiB", grouped(bytes >> 10)),
+        ..0x2_8000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        0x2_8000..0xa00_0000 => format!("{} KiB", grouped(bytes >> 10)),
         _ => format!("{} MiB", grouped(bytes >> 20)),
     }
 }

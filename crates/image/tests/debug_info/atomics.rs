@@ -33,7 +33,8 @@ const CPP: &str = r"
 fn found(program: &Compiled) -> Vec<(String, u64, u64)> {
     let loaded = open(program);
     let image = loaded.image().expect("an image");
-    let symbols: BTreeMap<u64, &str> = image.symbols.iter().map(|symbol| (symbol.addr.0, &*symbol.name)).collect();
+    let symbols: BTreeMap<u64, &str> =
+        image.symbols.iter().map(|symbol| (symbol.addr.0, &*symbol.name)).collect();
     let mut found: Vec<_> = Lines::new(&loaded)
         .atomics()
         .into_iter()
