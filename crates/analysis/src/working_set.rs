@@ -137,8 +137,8 @@ impl Visitor for Part {
         for reference in ran.references {
             self.data.touch(reference.address, reference.size.into());
         }
-        self.instruction += (ran.steps - ran.from) as u64;
-        self.executed += (ran.steps - ran.from) as u64;
+        self.instruction += ran.steps.saturating_sub(ran.from) as u64;
+        self.executed += ran.steps.saturating_sub(ran.from) as u64;
     }
 }
 

@@ -227,7 +227,7 @@ impl CountPaths {
 
 impl Visitor for Counted {
     fn ran(&mut self, ran: &Ran<'_>) {
-        self.instructions += (ran.steps - ran.from) as u64;
+        self.instructions += ran.steps.saturating_sub(ran.from) as u64;
         let Some(matcher) = &self.matcher else { return };
         let Some(letter) = ran.exit.and_then(|exit| letter(ran.unit, exit)) else { return };
         self.units += 1;
