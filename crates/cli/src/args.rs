@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Trace(crate::trace::Args),
     /// Tell what happened in a trace: instructions, accesses, calls; or write it for other tools.
     Replay(crate::replay::Args),
+    /// Ask a trace: caches, reuse, strides, working set, races, hot paths, instruction mix.
+    Analyze(crate::analyze::Args),
     /// Find the function whose rewriting changes what a program does.
     Bisect(crate::bisect::Args),
     /// Show what a profile tells: hottest functions, loops, calls, coverage; or one function in detail.

@@ -1,5 +1,6 @@
 //! The `relive` command: arguments, messages, exit codes. What it does is in the libraries.
 
+mod analyze;
 mod args;
 mod bisect;
 mod build;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         args::Command::Inspect(args) => inspect::run(&args),
         args::Command::Instrument(args) => instrument::run(&args),
+        args::Command::Analyze(args) => analyze::run(&args),
         args::Command::Bisect(args) => bisect::run(&args),
         args::Command::Match(args) => matching::run(&args),
         args::Command::Merge(args) => merge::run(&args),

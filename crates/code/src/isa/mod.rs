@@ -4,6 +4,7 @@
 //! flow ([`Insn::flow`]), to registers and flags ([`EffectsReader`]), and how it reads ([`Insn::text`]).
 
 mod accesses;
+mod category;
 mod compare;
 mod effects;
 mod knowledge;
@@ -17,6 +18,7 @@ mod stride;
 mod text;
 
 pub use accesses::{Access, AccessKind, Accesses, Form, How, Mask, Place, Segment, Wide, signed_lane};
+pub use category::Category;
 pub use compare::{Against, Question};
 pub use effects::{Effects, EffectsReader};
 pub use knowledge::{Knowledge, Needed};

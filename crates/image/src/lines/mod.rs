@@ -17,6 +17,7 @@
 //! | supplements of `dwz` (`.gnu_debugaltlink`) | those of DWARF 5 (`.debug_sup`) |
 //! | the skeletons of split DWARF, so all lines | `.dwo` and `.dwp` files, so no names and inlined calls |
 
+mod atomics;
 mod calls;
 mod complaints;
 mod extent;
@@ -165,6 +166,18 @@ impl<'d> Lines<'d> {
             }
         }
         found.into_iter()
+    }
+
+    /// The variables, and parts of variables, that the source says are atomic, as far as they have an address of their own.
+    #[must_use]
+    pub fn atomics(&self) -> Vec<AddrRange> {
+        if self.holder.is_none() {
+            return Vec::new();
+        }
+        atomics::read(&self.reading()).unwrap_or_else(|why| {
+            self.complaints.add(".debug_info", why);
+            Vec::new()
+        })
     }
 
     /// How many compilation units with code there are.

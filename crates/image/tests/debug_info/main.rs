@@ -1,5 +1,6 @@
 //! Opening files, source lines and inlined calls, against what other tools say of the same files.
 
+mod atomics;
 mod damage;
 mod lines;
 mod loader;

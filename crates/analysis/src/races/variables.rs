@@ -1,0 +1,187 @@
+//! Which memory serves to bring threads in order: what has to be known of all of a trace before races are looked for.
+//!
+//! That is what a locked instruction ever touches, what a loop waits for ([`spin`](super::spin)), what the kernel wakes or lets
+//! wait (`futex`), and what whoever asks says is atomic.
+
+use super::kernel::{FUTEX, is_shared_word};
+use super::runtime::Runtime;
+use super::spin;
+use crate::map::Map;
+use crate::{Analysis, Code, Locate, Segment};
+use relive_trace::visit::{Event, Ran, Visitor};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Bytes that serve to bring threads in order: by address divided by eight, a bit for each.
+pub(super) type Bytes = Map<u64, u8>;
+
+/// How much memory behind the base of `fs` belongs to the description of a thread.
+const THREAD_LEN: u64 = 0x900;
+
+/// Such memory of one process.
+#[derive(Clone, Debug, Default)]
+pub struct Variables {
+    pub(super) bytes: Bytes,
+    /// The descriptions of threads: from where to where, and whose.
+    pub(super) threads: Vec<(u64, u64, u32)>,
+    /// A bit for each hash of an address: none of them is set if it is in neither.
+    filter: Vec<u64>,
+}
+
+const FILTER_BITS: u64 = 1 << 16;
+
+impl Variables {
+    fn new(bytes: Bytes, bases: &BTreeSet<(u64, u32)>) -> Self {
+        let threads: Vec<_> = bases.iter().map(|&(base, thread)| (base, base + THREAD_LEN, thread)).collect();
+        let mut variables = Self { bytes, threads, filter: vec![0; FILTER_BITS as usize / 64] };
+        let threads = variables.threads.clone();
+        let of_threads = threads.iter().flat_map(|&(start, end, _)| start / 8..end.div_ceil(8));
+        let all: Vec<u64> = variables.bytes.keys().copied().chain(of_threads).collect();
+        for granule in all {
+            let bit = granule % FILTER_BITS;
+            variables.filter[bit as usize / 64] |= 1 << (bit % 64);
+        }
+        variables
+    }
+
+    /// Whether eight bytes may hold any.
+    #[inline]
+    pub(super) fn may_hold(&self, granule: u64) -> bool {
+        let bit = granule % FILTER_BITS;
+        self.filter.get(bit as usize / 64).is_some_and(|word| word >> (bit % 64) & 1 != 0)
+    }
+
+    /// Whose description eight bytes are in.
+    pub(super) fn thread(&self, granule: u64) -> Option<u32> {
+        let holds = |&&(start, end, _): &&(u64, u64, u32)| (start..end).contains(&(granule * 8));
+        self.threads.iter().find(holds).map(|thread| thread.2)
+    }
+}
+
+/// Eight bytes each, and which of them an access touches.
+pub(super) fn granules(address: u64, size: u32) -> impl Iterator<Item = (u64, u8)> {
+    let end = address.saturating_add(size.max(1).into());
+    (address / 8..end.div_ceil(8)).map(move |granule| {
+        let from = address.saturating_sub(granule * 8).min(8) as u32;
+        let to = (end - granule * 8).min(8) as u32;
+        (granule, (0xffu32 << from & 0xffu32 >> (8 - to)) as u8)
+    })
+}
+
+/// The question.
+pub struct FindVariables {
+    /// Loads that wait.
+    spins: BTreeMap<u32, Arc<BTreeSet<u64>>>,
+    found: BTreeMap<u32, (Bytes, BTreeSet<(u64, u32)>)>,
+}
+
+impl FindVariables {
+    /// Asks a trace whose code is known. `atomic` are bytes of processes that are known to be atomic: from where, how many.
+    #[must_use]
+    pub fn new(
+        code: &dyn Code,
+        processes: &[u32],
+        runtime: &dyn Runtime,
+        atomic: &[(u32, u64, u32)],
+    ) -> Self {
+        let spins = |&process: &u32| (process, Arc::new(spin::loads(code.units(process), process, runtime)));
+        let mut found: BTreeMap<u32, (Bytes, BTreeSet<_>)> = BTreeMap::new();
+        for &(process, address, len) in atomic {
+            add(&mut found.entry(process).or_default().0, address, len);
+        }
+        Self { spins: processes.iter().map(spins).collect(), found }
+    }
+}
+
+fn add(bytes: &mut Bytes, address: u64, len: u32) {
+    for (granule, mask) in granules(address, len) {
+        *bytes.entry(granule).or_default() |= mask;
+    }
+}
+
+/// What a segment tells.
+pub struct Part {
+    spins: Option<Arc<BTreeSet<u64>>>,
+    /// By unit: its loads that wait.
+    units: Vec<Option<Box<[u16]>>>,
+    bytes: Bytes,
+    /// The first state of the thread.
+    base: Option<u64>,
+    has_begun: bool,
+}
+
+impl Visitor for Part {
+    fn ran(&mut self, ran: &Ran<'_>) {
+        self.has_begun = true;
+        let number = ran.unit.number as usize;
+        if self.units.len() <= number {
+            self.units.resize(number + 1, None);
+        }
+        let spins = self.units[number].get_or_insert_with(|| {
+            let is_spin = |pc| self.spins.as_ref().is_some_and(|spins| spins.contains(pc));
+            let steps = ran.unit.steps.iter().zip(0..).filter(|(step, _)| is_spin(&step.pc));
+            steps.map(|(_, number)| number).collect()
+        });
+        if spins.is_empty() && ran.stamps.is_empty() {
+            return;
+        }
+        for reference in ran.references {
+            if reference.is_locked || spins.contains(&reference.step) {
+                add(&mut self.bytes, reference.address, reference.size);
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::State(state) if !self.has_begun => self.base = Some(state.fs),
+            Event::Call { number: FUTEX, arguments, .. } if is_shared_word(arguments) => {
+                add(&mut self.bytes, arguments[0], 4);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Analysis for FindVariables {
+    type Part = Part;
+    type Report = BTreeMap<u32, Arc<Variables>>;
+
+    fn part(&self, segment: &Segment) -> Part {
+        Part {
+            spins: self.spins.get(&segment.process).cloned(),
+            units: Vec::new(),
+            bytes: Bytes::default(),
+            base: None,
+            has_begun: segment.number > 0,
+        }
+    }
+
+    fn combine(&mut self, segment: &Segment, part: Part) {
+        let (bytes, bases) = self.found.entry(segment.process).or_default();
+        for (granule, mask) in part.bytes {
+            *bytes.entry(granule).or_default() |= mask;
+        }
+        bases.extend(part.base.filter(|base| *base != 0).map(|base| (base, segment.thread)));
+    }
+
+    fn finish(self, _: &dyn Code, _: &dyn Locate) -> Self::Report {
+        let variables =
+            |(process, (bytes, bases)): (u32, (Bytes, _))| (process, Arc::new(Variables::new(bytes, &bases)));
+        self.found.into_iter().map(variables).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::granules;
+
+    #[test]
+    fn bytes_in_eights() {
+        let all = |address, size| granules(address, size).collect::<Vec<_>>();
+        assert_eq!(all(16, 8), [(2, 0xff)]);
+        assert_eq!(all(17, 2), [(2, 0b110)]);
+        assert_eq!(all(22, 4), [(2, 0b1100_0000), (3, 0b11)]);
+        assert_eq!(all(8, 20), [(1, 0xff), (2, 0xff), (3, 0x0f)]);
+    }
+}

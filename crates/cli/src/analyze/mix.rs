@@ -1,0 +1,60 @@
+//! `relive analyze mix`.
+
+use super::Asked;
+use super::table::{Table, name};
+use crate::output::{grouped, percent};
+use anyhow::Result;
+use relive_analysis::mix::{Mix, Part, Report, Sort};
+use std::io::Write;
+
+/// Arguments of `relive analyze mix`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let trace = args.asked.open()?;
+    args.asked.answer(&trace, Mix::default(), |report, out| print(report, args.asked.top, out))
+}
+
+fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {
+    let total = report.total;
+    writeln!(
+        out,
+        "{} instructions: {} loads, {} stores, {} branches, {} calls",
+        grouped(total.instructions),
+        grouped(total.loads),
+        grouped(total.stores),
+        grouped(total.branches),
+        grouped(total.calls)
+    )?;
+    let sorts = |title: &str, sorts: &[Sort], top: usize, out: &mut dyn Write| {
+        let mut table = Table::new(title, &["times", "share", "instruction"]);
+        for sort in sorts {
+            let share = percent(sort.instructions, total.instructions);
+            table.row([grouped(sort.instructions), share], sort.name.as_str());
+        }
+        table.print(top, out)
+    };
+    sorts("By sort", &report.categories, usize::MAX, out)?;
+    sorts("By name", &report.mnemonics, top, out)?;
+    let parts = |title: &str, parts: &[Part], out: &mut dyn Write| {
+        let mut table =
+            Table::new(title, &["instructions", "share", "loads", "stores", "branches", "calls", "where"]);
+        for Part { location, counts } in parts {
+            let numbers = [counts.loads, counts.stores, counts.branches, counts.calls].map(grouped);
+            let share = percent(counts.instructions, total.instructions);
+            let cells = [grouped(counts.instructions), share].into_iter().chain(numbers);
+            let name = match (&location.function, &location.module) {
+                (None, Some(module)) => module.to_string(),
+                _ => name(location),
+            };
+            table.row(cells, name);
+        }
+        table.print(top, out)
+    };
+    parts("By module", &report.modules, out)?;
+    parts("By function", &report.functions, out)
+}

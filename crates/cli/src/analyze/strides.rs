@@ -1,0 +1,57 @@
+//! `relive analyze strides`.
+
+use super::Asked;
+use super::table::{Table, name};
+use crate::output::{grouped, percent, several};
+use anyhow::Result;
+use relive_analysis::strides::{Report, Strides};
+use std::io::Write;
+
+/// Arguments of `relive analyze strides`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let trace = args.asked.open_with_memory()?;
+    args.asked.answer(&trace, Strides::default(), |report, out| print(report, args.asked.top, out))
+}
+
+/// So many strides of an access are shown.
+const SHOWN: usize = 3;
+
+fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {
+    let total: u64 = report.patterns.values().map(|sum| sum.times).sum();
+    let accesses = report.accesses.len() as u64;
+    writeln!(
+        out,
+        "{} by {} in the code",
+        several(total, "access").replace("accesss", "accesses"),
+        grouped(accesses)
+    )?;
+    let mut table = Table::new("By pattern", &["times", "share", "in the code", "pattern"]);
+    for (pattern, sum) in &report.patterns {
+        let cells = [grouped(sum.times), percent(sum.times, total), grouped(sum.instructions)];
+        table.row(cells, *pattern);
+    }
+    table.print(usize::MAX, out)?;
+    let mut table = Table::new("Accesses", &["times", "what", "pattern", "strides", "where"]);
+    for access in &report.accesses {
+        let times = access.loads + access.stores;
+        let what = if access.stores == 0 { "load" } else { "store" };
+        let seen: u64 = access.strides.iter().map(|stride| stride.times).sum::<u64>() + access.others;
+        let mut strides: Vec<String> = access.strides[..access.strides.len().min(SHOWN)]
+            .iter()
+            .map(|stride| format!("{:+} ({})", stride.bytes, percent(stride.times, seen)))
+            .collect();
+        if access.strides.len() > SHOWN || access.others > 0 {
+            strides.push("…".to_string());
+        }
+        let cells = [grouped(times), what.to_string(), access.pattern.name().to_string(), strides.join(", ")];
+        let address = access.location.address.unwrap_or(access.place.pc);
+        table.row(cells, format!("{address:#x} {}", name(&access.location)));
+    }
+    table.print(top, out)
+}

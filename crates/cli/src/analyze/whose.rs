@@ -1,0 +1,128 @@
+//! Whose code something is: the program's, the C library's, the loader's. Told by the names of files and of the functions that they offer.
+
+use super::places::{Described, Places};
+use relive_analysis::races::{Function, Kind, Runtime};
+use relive_trace::Trace;
+use relive_trace::process::Origin;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The code of all processes of a trace that is not the program's.
+#[derive(Default)]
+pub(super) struct Whose {
+    processes: HashMap<u32, Code>,
+}
+
+#[derive(Default)]
+struct Code {
+    /// From where to where, and whether it is the loader.
+    ranges: Vec<(u64, u64, bool)>,
+    entries: HashMap<u64, Function>,
+    pauses: HashSet<u64>,
+    /// Code that is the program's: from where on, and its bytes.
+    program: Vec<(u64, Arc<[u8]>)>,
+    /// Its stubs: from where to where.
+    stubs: Vec<(u64, u64)>,
+    /// What the source says is atomic: from where on, and how much.
+    atomics: Vec<(u64, u32)>,
+}
+
+/// Functions that let time pass.
+const PAUSES: [&str; 9] = [
+    "usleep",
+    "sleep",
+    "nanosleep",
+    "clock_nanosleep",
+    "sched_yield",
+    "pthread_yield",
+    "thrd_yield",
+    "thrd_sleep",
+    "poll",
+];
+
+impl Whose {
+    pub(super) fn new(trace: &Trace, places: &Places<'_>) -> Self {
+        let mut whose = Self::default();
+        for number in trace.processes() {
+            let Ok(process) = trace.process(number) else { continue };
+            let code = whose.processes.entry(number).or_default();
+            for mapping in &process.mappings {
+                let Origin::File(path) = &mapping.origin else { continue };
+                let owner = owner(path);
+                if let Some(is_loader) = owner {
+                    code.ranges.push((mapping.start, mapping.end, is_loader));
+                }
+                let Some((file, bias)) = places.loaded(path, mapping) else { continue };
+                code.add(&file, bias, owner.is_some());
+                if owner.is_none() {
+                    let pieces = file.code().map(|(start, bytes)| (start.wrapping_add(bias), bytes.into()));
+                    code.program.extend(pieces);
+                    let stubs = file.stubs().iter();
+                    code.stubs
+                        .extend(stubs.map(|r| (r.start.0.wrapping_add(bias), r.end.0.wrapping_add(bias))));
+                    let atomics = file.lines().atomics();
+                    code.atomics
+                        .extend(atomics.iter().map(|r| (r.start.0.wrapping_add(bias), r.len() as u32)));
+                }
+            }
+        }
+        whose
+    }
+
+    /// What the source says is atomic: in which process, from where on, how much.
+    pub(super) fn atomics(&self) -> impl Iterator<Item = (u32, u64, u32)> {
+        self.processes
+            .iter()
+            .flat_map(|(&process, code)| code.atomics.iter().map(move |&(start, len)| (process, start, len)))
+    }
+}
+
+impl Code {
+    fn add(&mut self, file: &Described<'_>, bias: u64, is_runtime: bool) {
+        for (start, _, name) in file.functions() {
+            let pc = start.wrapping_add(bias);
+            let base = name.split('@').next().unwrap_or(name);
+            if PAUSES.contains(&base.trim_start_matches('_')) {
+                self.pauses.insert(pc);
+            }
+            if is_runtime {
+                self.entries.insert(pc, Function::named(base));
+            }
+        }
+    }
+}
+
+/// Whether a file is the loader (true) or the C library (false).
+fn owner(path: &Path) -> Option<bool> {
+    let name = path.file_name()?.to_str()?;
+    if name.starts_with("ld-linux") || name.starts_with("ld-2.") {
+        return Some(true);
+    }
+    // The one of musl is both.
+    ["libc.so", "libc-2.", "libpthread", "ld-musl"]
+        .iter()
+        .any(|start| name.starts_with(start))
+        .then_some(false)
+}
+
+impl Runtime for Whose {
+    fn kind(&self, process: u32, pc: u64) -> Kind {
+        let Some(code) = self.processes.get(&process) else { return Kind::Program };
+        match code.ranges.iter().find(|(start, end, _)| (*start..*end).contains(&pc)) {
+            None if code.stubs.iter().any(|(start, end)| (*start..*end).contains(&pc)) => Kind::Stub,
+            None => Kind::Program,
+            Some((.., true)) => Kind::Loader,
+            Some(_) => code.entries.get(&pc).map_or(Kind::Runtime, |&function| Kind::Entry(function)),
+        }
+    }
+
+    fn is_pause(&self, process: u32, target: u64) -> bool {
+        self.processes.get(&process).is_some_and(|code| code.pauses.contains(&target))
+    }
+
+    fn code(&self, process: u32, pc: u64) -> Option<&[u8]> {
+        let pieces = &self.processes.get(&process)?.program;
+        pieces.iter().find_map(|(start, bytes)| bytes.get(usize::try_from(pc.checked_sub(*start)?).ok()?..))
+    }
+}
