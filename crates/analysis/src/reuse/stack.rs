@@ -224,7 +224,7 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let block = if i % 3 == 0 { i % 6000 } else { (seed >> 33) % 3000 };
             // The list is slow.
-            if i % 5 == 0 || i > 149_000 || i < 8000 {
+            if i % 5 == 0 || !(8000..149_000).contains(&i) {
                 assert_eq!(stack.touch(block), list.touch(block), "{i}");
             }
         }
