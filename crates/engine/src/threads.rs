@@ -149,6 +149,8 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: u
     // Whoever reads logs knows by this how many may still come that refer to this one.
     let children = |n: u32| process.log.head().map(|head| head.children.fetch_add(n, Ordering::Relaxed));
     children(1);
+    // Before the call: the parent may write on before the child gets to it, and what comes then is not the child's.
+    let written = process.log.written();
     let mask = kernel::block_signals();
     // SAFETY: the child returns here too, on a copy of this stack.
     let child = unsafe { kernel::call6(number as usize, call) };
@@ -165,7 +167,7 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: u
         if stack != 0 {
             thread.context.registers[RSP] = stack;
         }
-        become_process(process, thread);
+        become_process(process, thread, written);
     } else {
         if child.is_err() {
             children(1u32.wrapping_neg());
@@ -175,8 +177,8 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: u
     child
 }
 
-/// In the child of a fork: what it counts is its own from now on.
-fn become_process(process: &mut Process, thread: &mut Thread) {
+/// In the child of a fork: what it counts is its own from now on. The parent's log was that long.
+fn become_process(process: &mut Process, thread: &mut Thread, written: u64) {
     process.pid = kernel::getpid();
     process.is_apart = process.arena.options & abi::ALONE != 0;
     let log = if process.is_apart {
@@ -187,7 +189,7 @@ fn become_process(process: &mut Process, thread: &mut Thread) {
     };
     let parent = core::mem::replace(&mut process.log, log.unwrap_or_else(Log::nowhere));
     // Counters go on meaning what they meant in the parent.
-    process.log.write(abi::PARENT, &[&parent.offset().to_le_bytes(), &parent.written().to_le_bytes()]);
+    process.log.write(abi::PARENT, &[&parent.offset().to_le_bytes(), &written.to_le_bytes()]);
     parent.give_back();
     thread.is_apart = process.is_apart;
     thread.tid = kernel::gettid();
