@@ -31,6 +31,7 @@ mod stale_bolt;
 mod startup;
 mod table;
 mod torture;
+mod traces;
 mod truth;
 mod workload;
 mod world;
@@ -61,6 +62,8 @@ enum Command {
     Carry(carry::Options),
     /// Counts of rewritten corpus programs against callgrind's, block by block
     Exact(exact::Options),
+    /// What tracing costs, how small traces are, and how fast they are replayed
+    Traces(traces::Options),
     /// Traces against those of Valgrind's lackey, instruction by instruction
     Lackey(lackey::Options),
     /// Time and memory of matching two builds, both stripped
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Breadth(options) => breadth::run(&options),
         Command::Carry(options) => carry::run(&options),
         Command::Exact(options) => exact::run(&options),
+        Command::Traces(options) => traces::run(&options),
         Command::Lackey(options) => lackey::run(&options),
         Command::MatchSpeed(options) => match_speed::run(&options),
         Command::Overhead(options) => overhead::run(&options),

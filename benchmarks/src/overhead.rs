@@ -4,7 +4,7 @@
 //! made from: gcc's counters to gcc -O2, clang's to clang -O2, BOLT's to the build with relocations that it needs.
 
 pub(crate) mod engine;
-mod subjects;
+pub(crate) mod subjects;
 mod timed;
 mod variant;
 

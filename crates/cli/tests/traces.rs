@@ -1,0 +1,185 @@
+//! Traces that are made and replayed: the ways to tell of one say the same; parts; files that were cut off; disks that are full.
+
+mod support;
+
+use relive_testkit::compile::compile;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use support::{relive, text};
+use tempfile::TempDir;
+
+const PROGRAM: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) long inner(long n) { return n * 3 + 1; }
+__attribute__((noinline)) long outer(long n) { return inner(n) + inner(n + 1); }
+__attribute__((noinline)) long late(long n) { return n ^ 5; }
+static void *thread(void *n) {
+    long *all = calloc(1000, 8), sum = 0;
+    for (long i = 0; i < 1000; i++) all[i] = outer(i + (long)n);
+    for (long i = 0; i < 1000; i++) sum += all[i];
+    free(all);
+    return (void *)sum;
+}
+int main(void) {
+    pthread_t other;
+    void *sum;
+    pthread_create(&other, 0, thread, (void *)7);
+    pthread_join(other, &sum);
+    printf("%ld\n", (long)sum + (long)thread(0) + late(1));
+    return 3;
+}
+"#;
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn lines(args: &[&str]) -> Vec<String> {
+    let output = relive(args);
+    assert!(output.status.success(), "{args:?}: {}", errors(&output));
+    String::from_utf8(output.stdout).expect("text").lines().map(String::from).collect()
+}
+
+/// Traces the program, which stays in the folder: names of functions are in it.
+fn trace(folder: &TempDir, more: &[&str]) -> PathBuf {
+    let program = folder.path().join("program");
+    let compiled = compile("gcc", &["-O1", "-pthread"], ("program.c", PROGRAM));
+    std::fs::copy(&*compiled, &program).expect("a copy");
+    let file = folder.path().join("program.rtrace");
+    let output = relive(&[&["trace", "-q", "-o", text(&file)], more, &["--", text(&program)]].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
+    assert_eq!(errors(&output), "");
+    file
+}
+
+/// Instructions, reads, writes and accesses that are both, of each thread.
+fn counts(file: &Path, more: &[&str]) -> Vec<[usize; 4]> {
+    let number = |word: &str| word.replace(',', "").parse().expect("a number");
+    let row = |line: &String| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        std::array::from_fn(|i| number(words[i + 1]))
+    };
+    let all = lines(&[&["replay", text(file), "--count"], more].concat());
+    all[1..].iter().map(row).collect()
+}
+
+#[test]
+fn all_ways_to_tell_say_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = trace(&folder, &[]);
+    let replay = |more: &[&str]| lines(&[&["replay", text(&file)], more].concat());
+    let counts = counts(&file, &[]);
+    assert_eq!(counts.len(), 2, "two threads");
+    let [instructions, reads, writes, both] =
+        counts.iter().fold([0; 4], |sum, one| std::array::from_fn(|i| sum[i] + one[i]));
+    assert_eq!(replay(&["--instructions"]).len(), instructions);
+    assert_eq!(replay(&["--mem"]).len(), reads + writes + 2 * both);
+    let blocks = replay(&["--blocks"]);
+    let in_blocks = blocks
+        .iter()
+        .map(|line| line.rsplit('\t').next().expect("a column").parse::<usize>().expect("a number"));
+    assert_eq!(in_blocks.sum::<usize>(), instructions);
+    let lackey = replay(&["--format", "lackey"]);
+    let starting = |with: &str| lackey.iter().filter(|line| line.starts_with(with)).count();
+    assert_eq!(["I", " L", " S", " M"].map(starting), [instructions, reads, writes, both]);
+    assert_eq!(replay(&["--format", "dinero"]).len(), instructions + reads + writes + 2 * both);
+    let bytes = |format: &str| relive(&["replay", text(&file), "--format", format]).stdout.len();
+    assert_eq!(bytes("champsim"), 64 * instructions);
+    assert_eq!(bytes("drmemtrace-like"), 12 * (instructions + reads + writes + 2 * both + 2 * counts.len()));
+    // Of each call of `outer`, two of `inner`, one level further in.
+    let calls = replay(&["--calls"]);
+    let of = |name: &str| -> Vec<u64> {
+        let own = calls.iter().filter(|line| line.trim_end().ends_with(&format!(" {name}")));
+        own.map(|line| line.split('\t').nth(1).expect("a depth").parse().expect("a number")).collect()
+    };
+    assert_eq!([of("outer").len(), of("inner").len(), of("late").len()], [2000, 4000, 1]);
+    assert!(
+        of("inner").iter().zip(of("outer").iter().flat_map(|depth| [depth; 2])).all(|(a, b)| *a == b + 1)
+    );
+    // A part, and one thread.
+    assert_eq!(replay(&["--instructions", "--from", "100", "--to", "150"]).len(), 100);
+    let all = replay(&["--mem"]);
+    let tid = all[0].split('\t').next().expect("a thread");
+    let own: Vec<String> = all.iter().filter(|line| line.starts_with(&format!("{tid}\t"))).cloned().collect();
+    assert_eq!(replay(&["--mem", "--threads", tid]), own);
+}
+
+#[test]
+fn control_flow_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = trace(&folder, &["--control-flow-only"]);
+    let calls = lines(&["replay", text(&file), "--calls"]);
+    assert_eq!(calls.iter().filter(|line| line.ends_with(" inner")).count(), 4000);
+    let output = relive(&["replay", text(&file), "--mem"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("--control-flow-only"), "{}", errors(&output));
+}
+
+#[test]
+fn parts_of_threads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = trace(&folder, &["--start", "outer", "--stop", "late"]);
+    let calls = lines(&["replay", text(&file), "--calls"]);
+    let of = |name: &str| calls.iter().filter(|line| line.ends_with(name)).count();
+    assert_eq!([of(" inner"), of("late"), of("calloc")], [4000, 0, 0]);
+    let file = trace(&folder, &["--stop", "1000"]);
+    assert!(counts(&file, &[]).iter().all(|[instructions, ..]| (1000..1100).contains(instructions)));
+}
+
+#[test]
+fn the_last_part() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = trace(&folder, &["--ring", "1K"]);
+    assert!(!counts(&file, &[]).is_empty());
+}
+
+#[test]
+fn cut_anywhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = trace(&folder, &[]);
+    let bytes = std::fs::read(&file).expect("the trace");
+    let whole = counts(&file, &[]);
+    let cut = folder.path().join("cut.rtrace");
+    let mut shares = Vec::new();
+    let places = (0..40).map(|part| bytes.len() * part / 40 + part);
+    let near_the_end = (1..40).rev().map(|part| bytes.len() - part * part);
+    for len in places.take_while(|&len| len < bytes.len() - 1600).chain(near_the_end) {
+        std::fs::write(&cut, &bytes[..len]).expect("a file");
+        let output = relive(&["replay", text(&cut), "--count"]);
+        if len < 16 {
+            assert_eq!(output.status.code(), Some(2));
+            assert!(errors(&output).contains("not a trace"), "{}", errors(&output));
+            continue;
+        }
+        assert!(output.status.success(), "{len}: {}", errors(&output));
+        assert!(errors(&output).contains("was not finished"), "{}", errors(&output));
+        shares.push(String::from_utf8_lossy(&output.stdout).lines().count() - 1);
+    }
+    assert!(shares.is_sorted(), "{shares:?}");
+    assert_eq!(shares.last(), Some(&whole.len()));
+}
+
+#[test]
+fn a_full_disk() {
+    let program = compile("gcc", &["-O1", "-pthread"], ("program.c", PROGRAM));
+    let output = relive(&["trace", "-o", "/dev/full", "--", text(&program)]);
+    assert_eq!(output.status.code(), Some(3), "the program goes on");
+    assert!(!output.stdout.is_empty());
+    assert!(errors(&output).contains("cannot write"), "{}", errors(&output));
+}
+
+#[test]
+fn bad_input() {
+    let refused = |args: &[&str], status: i32, why: &str| {
+        let output = relive(args);
+        assert_eq!(output.status.code(), Some(status), "{args:?}");
+        assert!(errors(&output).contains(why), "{args:?}: {}", errors(&output));
+    };
+    refused(&["replay", "/bin/true"], 2, "/bin/true");
+    refused(&["replay", "/nowhere"], 2, "/nowhere");
+    refused(&["trace", "-o", "/nowhere/x.rtrace", "--", "/bin/true"], 125, "Name another place with -o");
+    refused(&["trace", "-o", "/dev/null", "--", "/nowhere"], 127, "/nowhere");
+    refused(&["trace", "--ring", "much", "--", "/bin/true"], 2, "is not a size");
+}
