@@ -21,7 +21,7 @@
 //! | module | |
 //! |---|---|
 //! | [`driver`] | replays segments side by side, combines parts in order |
-//! | [`file`] | segments out of the file of a trace |
+//! | [`mod@file`] | segments out of the file of a trace |
 //! | [`place`] | where in the program something happened |
 //! | [`executions`] | how often units were executed |
 //! | [`steps`] | numbers for every instruction of every unit |

@@ -2,7 +2,7 @@
 //!
 //! An access is told by its instruction and by which of the instruction's accesses it is. Each thread has its own last
 //! address; strides of all threads are counted together. Of each access the most frequent strides are kept
-//! ([`summary`]): exactly if there are few, otherwise with a bound on what is missing.
+//! (`summary`): exactly if there are few, otherwise with a bound on what is missing.
 
 mod summary;
 
