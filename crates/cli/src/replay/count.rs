@@ -5,6 +5,7 @@ use crate::output::grouped;
 use anyhow::Result;
 use rayon::prelude::*;
 use relive_code::isa::AccessKind;
+use relive_trace::units::Unit;
 use relive_trace::visit::{Ran, Visitor};
 use relive_trace::{Segment, Trace};
 use std::io::Write;
@@ -72,17 +73,42 @@ struct Counting<'a> {
     selected: &'a Selected,
     before: u64,
     count: Count,
+    /// By unit: hashes of its first instructions, of none, one, two and so on.
+    code: Vec<Vec<Hash>>,
+}
+
+impl Counting<'_> {
+    /// The hash of the first instructions of a unit.
+    fn code(&mut self, unit: &Unit, steps: usize) -> Hash {
+        let number = unit.number as usize;
+        if number >= self.code.len() {
+            self.code.resize_with(number + 1, Vec::new);
+        }
+        let known = &mut self.code[number];
+        if known.is_empty() {
+            let mut hash = Hash::EMPTY;
+            known.push(hash);
+            known.extend(unit.steps.iter().map(|step| {
+                hash.add(step.pc);
+                hash
+            }));
+        }
+        known[steps]
+    }
 }
 
 impl Visitor for Counting<'_> {
     fn ran(&mut self, ran: &Ran<'_>) {
         let Part { from, to, references } = self.selected.part(self.before, ran);
         self.before += (ran.steps - ran.from) as u64;
+        if from == 0 {
+            let code = self.code(ran.unit, to);
+            self.count.code.append(code);
+        } else if from < to {
+            ran.unit.steps[from..to].iter().for_each(|step| self.count.code.add(step.pc));
+        }
         let count = &mut self.count;
         count.instructions += to.saturating_sub(from) as u64;
-        if from < to {
-            ran.unit.steps[from..to].iter().for_each(|step| count.code.add(step.pc));
-        }
         for reference in references {
             match reference.kind {
                 AccessKind::Read => count.reads += 1,
@@ -99,7 +125,8 @@ impl Visitor for Counting<'_> {
 pub(super) fn print(trace: &Trace, selected: &Selected, out: &mut dyn Write) -> Result<()> {
     let segments = selected.segments(trace);
     let count = |segment: &&Segment| -> Result<Count> {
-        let mut counting = Counting { selected, before: segment.first_instruction, count: Count::NONE };
+        let mut counting =
+            Counting { selected, before: segment.first_instruction, count: Count::NONE, code: Vec::new() };
         trace.replay(segment, &mut counting)?;
         Ok(counting.count)
     };
