@@ -2,6 +2,7 @@
 
 use relive_image::image::Image;
 use relive_image::names::demangle;
+use relive_image::symbols::SymbolKind;
 use relive_trace::process::{Origin, Process};
 use relive_trace::units::Unit;
 use std::collections::HashMap;
@@ -11,22 +12,24 @@ use std::sync::Arc;
 /// Functions of all files that code came from, as they are asked for.
 #[derive(Default)]
 pub(crate) struct Functions {
-    files: HashMap<Arc<Path>, Vec<Function>>,
+    files: HashMap<Arc<Path>, File>,
 }
 
-/// A function, by its place in its file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Function {
-    start: u64,
-    end: u64,
-    name: Arc<str>,
+/// A file: where its code is, in it and as linked, and how much that is; and its functions.
+#[derive(Default)]
+struct File {
+    code: Vec<(u64, u64, u64)>,
+    functions: Vec<Named>,
 }
+
+/// Where something begins and ends, as linked, and what it is called.
+pub(crate) type Named = (u64, u64, Arc<str>);
 
 impl Functions {
     /// The name of the function that an address is in, as far as symbols tell.
     pub(crate) fn name(&mut self, process: &Process, unit: &Unit, pc: u64) -> Option<Arc<str>> {
         match process.mapping(unit, pc)?.origin {
-            Origin::File(_) => self.at(process, unit, pc).map(|(function, _)| function.name.clone()),
+            Origin::File(_) => self.at(process, unit, pc).map(|(_, name)| name.clone()),
             Origin::Kernel => Some("[kernel]".into()),
             Origin::Generated => Some("[generated]".into()),
         }
@@ -34,45 +37,62 @@ impl Functions {
 
     /// Whether a function of that name begins at an address.
     pub(crate) fn begins(&mut self, process: &Process, unit: &Unit, pc: u64, name: &str) -> bool {
-        let function = self.at(process, unit, pc);
-        function.is_some_and(|(function, at)| function.start == at && function.is_called(name))
+        // With or without its arguments.
+        let is_called = |own: &str| own == name || own.split('(').next() == Some(name);
+        self.at(process, unit, pc).is_some_and(|(further, own)| further == 0 && is_called(own))
     }
 
-    /// The function that an address is in, and the place of the address in its file.
-    fn at(&mut self, process: &Process, unit: &Unit, pc: u64) -> Option<(&Function, u64)> {
+    /// How far an address is in a function, and the function's name.
+    fn at(&mut self, process: &Process, unit: &Unit, pc: u64) -> Option<(u64, &Arc<str>)> {
         let mapping = process.mapping(unit, pc)?;
         let Origin::File(path) = &mapping.origin else { return None };
         if !self.files.contains_key(path) {
-            self.files.insert(path.clone(), read(path));
+            self.files.insert(path.clone(), File::read(path));
         }
-        let (functions, at) = (&self.files[path], pc.wrapping_add(mapping.offset));
-        let index = functions.partition_point(|function| function.start <= at).checked_sub(1)?;
-        Some((&functions[index], at)).filter(|(function, at)| *at < function.end)
+        let (file, at) = (&self.files[path], pc.wrapping_add(mapping.offset));
+        let &(offset, _, link) = file.code.iter().find(|(offset, len, _)| at.wrapping_sub(*offset) < *len)?;
+        let address = link + (at - offset);
+        holding(&file.functions, address).map(|(start, name)| (address - start, name))
     }
 }
 
-impl Function {
-    /// Whether it is called that, with or without its arguments.
-    fn is_called(&self, name: &str) -> bool {
-        &*self.name == name || self.name.split('(').next() == Some(name)
+impl File {
+    /// Nothing is known of one that is not there any more.
+    fn read(path: &Path) -> Self {
+        let Ok(data) = std::fs::read(path) else { return Self::default() };
+        let Ok(image) = Image::parse(&data, None) else { return Self::default() };
+        let code = image.elf.segments.iter().filter(|segment| segment.executable);
+        let code = code.map(|s| (s.offset, s.data.len() as u64, s.range.start.0)).collect();
+        Self { code, functions: named(&image, false) }
     }
 }
 
-/// All functions of a file, by their places in it. None if it is not there any more.
-fn read(path: &Path) -> Vec<Function> {
-    let Ok(data) = std::fs::read(path) else { return Vec::new() };
-    let Ok(image) = Image::parse(&data, None) else { return Vec::new() };
+/// What holds an address: where that begins, and its name.
+pub(crate) fn holding(named: &[Named], address: u64) -> Option<(u64, &Arc<str>)> {
+    let behind = named.partition_point(|named| named.0 <= address);
+    let (start, end, name) = named.get(behind.checked_sub(1)?)?;
+    (address < *end).then_some((*start, name))
+}
+
+/// The functions that symbols name, by address. Each ends where its symbol says, or where the next begins.
+pub(crate) fn named(image: &Image<'_>, mangled: bool) -> Vec<Named> {
+    let shown = |name: &str| if mangled { name.into() } else { demangle(name).into() };
     let symbols = image.symbols.iter().chain(&image.dynamic_symbols);
-    let mut all = Vec::new();
-    for symbol in symbols.filter(|symbol| symbol.defined && symbol.is_function()) {
-        let segment = image.elf.segments.iter().find(|segment| segment.range.contains(symbol.addr));
-        let Some(segment) = segment else { continue };
-        let start = symbol.addr.0 - segment.range.start.0 + segment.offset;
-        let end = start + symbol.size.max(1);
-        all.push(Function { start, end, name: demangle(&symbol.name).into() });
-    }
-    // Of several names of one place, the shortest.
-    all.sort_by(|a, b| (a.start, a.name.len(), &a.name).cmp(&(b.start, b.name.len(), &b.name)));
-    all.dedup_by_key(|function| function.start);
-    all
+    let is_code = |kind| matches!(kind, SymbolKind::Function | SymbolKind::Resolver | SymbolKind::Label);
+    let named = symbols
+        .filter(|symbol| symbol.defined && is_code(symbol.kind) && image.elf.is_text(symbol.addr))
+        .map(|symbol| (symbol.addr.0, symbol.size, !symbol.global, shown(&symbol.name)));
+    let stubs = image.stubs.iter().filter_map(|stub| {
+        let name = image.stub_name(stub)?;
+        Some((stub.range.start.0, stub.range.len(), false, Arc::from(name)))
+    });
+    let mut all: Vec<(u64, u64, bool, Arc<str>)> = named.chain(stubs).collect();
+    // Of several names, the longest piece of code and the name that others can see.
+    all.sort_by(|a, b| (a.0, b.1, a.2, &a.3).cmp(&(b.0, a.1, b.2, &b.3)));
+    all.dedup_by_key(|function| function.0);
+    let starts: Vec<u64> = all.iter().skip(1).map(|function| function.0).chain([u64::MAX]).collect();
+    all.into_iter()
+        .zip(starts)
+        .map(|((start, size, _, name), next)| (start, if size == 0 { next } else { start + size }, name))
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! Columns of bytes, each packed by itself: what both streams are made of.
+//! Columns of bytes, each packed by itself: what control flow is made of.
 //!
 //! A stream is a fixed number of columns. It begins with the length of each but the last, as a
 //! [number](put_number); then they follow each other. A column is a sequence of *chunks*:

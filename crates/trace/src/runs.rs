@@ -1,7 +1,7 @@
 //! How often predictions were right, one after the other, and what was instead when they were not.
 //!
-//! Both streams are alternately a *run* and an *event*: so many times what was expected, then once something
-//! else. They end with a run. A run is the sum of its bytes in the column of runs, of which all but the last
+//! Control flow is alternately a *run* and an *event*: so many times what was expected, then once something
+//! else. It ends with a run. A run is the sum of its bytes in the column of runs, of which all but the last
 //! are 255. An event begins with a byte in the column of codes.
 
 use crate::columns::{ColumnReaders, ColumnWriters};

@@ -32,7 +32,7 @@
 //!
 //! What is written down of a place of the program is like what was written down there before; and if a pointer is used at several
 //! places, their steps are the same one after the other, which zstd finds. Ways to foretell values from what came just before,
-//! whatever its slot, took half the room or less, but five times the time, most of it where nothing could be foretold.
+//! whatever its slot, took less room for most programs, but more time, most of it where nothing could be foretold.
 
 use crate::columns::{put_number, take_number};
 use crate::difference::{fold, unfold};

@@ -1,5 +1,6 @@
 //! Instructions of a trace in words: module, function, line of source.
 
+use crate::functions::{self, holding};
 use relive_analysis::{Locate, Location, Place};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::image::Image;
@@ -147,7 +148,7 @@ impl<'f> Described<'f> {
         let image = loaded.image().ok()?;
         let code = image.elf.segments.iter().filter(|segment| segment.executable);
         let code = code.map(|s| (s.offset, s.data, s.range.start.0)).collect();
-        let (functions, data) = (functions(&image, mangled), data(&image, mangled));
+        let (functions, data) = (functions::named(&image, mangled), data(&image, mangled));
         let stubs = image.elf.sections.iter().filter(|section| is_plt_section(&section.name));
         let stubs = stubs.map(|section| section.range).collect();
         Some(Self { code, functions, data, stubs, lines: Lines::new(loaded) })
@@ -188,13 +189,6 @@ impl<'f> Described<'f> {
     }
 }
 
-/// What holds an address: where that begins, and its name.
-fn holding(named: &[(u64, u64, Arc<str>)], address: u64) -> Option<(u64, &Arc<str>)> {
-    let behind = named.partition_point(|named| named.0 <= address);
-    let (start, end, name) = named.get(behind.checked_sub(1)?)?;
-    (address < *end).then_some((*start, name))
-}
-
 /// The variables that symbols name, by address.
 fn data(image: &Image<'_>, mangled: bool) -> Vec<(u64, u64, Arc<str>)> {
     let shown = |name: &str| if mangled { name.into() } else { demangle(name).into() };
@@ -206,27 +200,4 @@ fn data(image: &Image<'_>, mangled: bool) -> Vec<(u64, u64, Arc<str>)> {
     all.sort();
     all.dedup_by_key(|variable| variable.0);
     all
-}
-
-/// The functions that symbols name, by address. Each ends where its symbol says, or where the next begins.
-fn functions(image: &Image<'_>, mangled: bool) -> Vec<(u64, u64, Arc<str>)> {
-    let shown = |name: &str| if mangled { name.into() } else { demangle(name).into() };
-    let symbols = image.symbols.iter().chain(&image.dynamic_symbols);
-    let is_code = |kind| matches!(kind, SymbolKind::Function | SymbolKind::Resolver | SymbolKind::Label);
-    let named = symbols
-        .filter(|symbol| symbol.defined && is_code(symbol.kind) && image.elf.is_text(symbol.addr))
-        .map(|symbol| (symbol.addr.0, symbol.size, !symbol.global, shown(&symbol.name)));
-    let stubs = image.stubs.iter().filter_map(|stub| {
-        let name = image.stub_name(stub)?;
-        Some((stub.range.start.0, stub.range.len(), false, Arc::from(name)))
-    });
-    let mut all: Vec<(u64, u64, bool, Arc<str>)> = named.chain(stubs).collect();
-    // Of several names, the longest piece of code and the name that others can see.
-    all.sort_by(|a, b| (a.0, b.1, a.2, &a.3).cmp(&(b.0, a.1, b.2, &b.3)));
-    all.dedup_by_key(|function| function.0);
-    let starts: Vec<u64> = all.iter().skip(1).map(|function| function.0).chain([u64::MAX]).collect();
-    all.into_iter()
-        .zip(starts)
-        .map(|((start, size, _, name), next)| (start, if size == 0 { next } else { start + size }, name))
-        .collect()
 }
