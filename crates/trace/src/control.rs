@@ -16,7 +16,7 @@
 //!
 //! | code | the tag |
 //! |---|---|
-//! | 0 | what came after the same four tags the last time, if that is in `places` |
+//! | 0 | what came after the same four tags the last time, if that is in `places`; 0 if that is the tag itself |
 //! | 1 to 4 | what came after the last tag when something else was expected: the latest such, the one before it, … |
 //! | 5 to 7 | the last tag and a difference of 2, 3 or 4 bytes, modulo 2³² |
 //!
@@ -70,9 +70,21 @@ const FOLLOWERS: usize = 1 << 15;
 
 const MIX: u32 = 0x9e37_79b1;
 
+/// Something that is kept of each of the latest tags: the tag, and what else somebody wants to know when it comes again.
+pub(crate) trait Kept: Copy + Default {
+    fn tag(&self) -> u32;
+}
+
+impl Kept for u32 {
+    #[inline(always)]
+    fn tag(&self) -> u32 {
+        *self
+    }
+}
+
 /// What foretells tags, the same in writer and reader.
-struct Foresight {
-    past: Box<[u32; PAST]>,
+struct Foresight<K> {
+    past: Box<[K; PAST]>,
     places: Box<[u32; PLACES]>,
     followers: Box<[[u32; 4]; FOLLOWERS]>,
     /// The number of the next tag.
@@ -80,26 +92,28 @@ struct Foresight {
     again: u32,
 }
 
-impl Foresight {
+impl<K: Kept> Foresight<K> {
     fn new() -> Self {
         Self { past: zeroed(), places: zeroed(), followers: zeroed(), now: 0, again: 0 }
     }
 
     fn forget(&mut self) {
-        self.past.fill(0);
+        // Of the past, only this is asked for before it is written: what is expected first, and what comes before the first tags.
+        self.past[0] = K::default();
+        self.past[PAST - 4..].fill(K::default());
         self.places.fill(0);
         self.followers.fill([0; 4]);
         (self.now, self.again) = (0, 0);
     }
 
     #[inline(always)]
-    fn expected(&self) -> u32 {
+    fn expected(&self) -> K {
         self.past[self.again as usize % PAST]
     }
 
     /// The tag that many tags ago.
     fn ago(&self, distance: u32) -> u32 {
-        self.past[self.now.wrapping_sub(distance) as usize % PAST]
+        self.past[self.now.wrapping_sub(distance) as usize % PAST].tag()
     }
 
     fn place(&self) -> usize {
@@ -110,92 +124,96 @@ impl Foresight {
     /// What else it may be, by code.
     fn others(&self) -> [u32; DIFFERENCE as usize] {
         let [a, b, c, d] = self.followers[self.ago(1) as usize % FOLLOWERS];
-        [self.past[self.places[self.place()] as usize % PAST], a, b, c, d]
+        let place = self.places[self.place()];
+        let again = if place == self.now { 0 } else { self.past[place as usize % PAST].tag() };
+        [again, a, b, c, d]
     }
 
     #[inline(always)]
-    fn learn(&mut self, tag: u32) {
-        self.past[self.now as usize % PAST] = tag;
+    fn learn(&mut self, kept: K) {
+        self.past[self.now as usize % PAST] = kept;
         self.now = self.now.wrapping_add(1);
         self.again = self.again.wrapping_add(1);
     }
 
-    /// Learns a tag that was not expected.
-    fn learn_new(&mut self, tag: u32) {
+    /// Learns a tag that was not expected. Gives back where in `places` is what comes after it.
+    fn learn_new(&mut self, kept: K) -> usize {
+        let tag = kept.tag();
         let followers = &mut self.followers[self.ago(1) as usize % FOLLOWERS];
         let from = followers[..3].iter().position(|&follower| follower == tag).unwrap_or(3);
         followers[..=from].rotate_right(1);
         followers[0] = tag;
-        self.learn(tag);
+        self.learn(kept);
         let place = self.place();
         self.again = std::mem::replace(&mut self.places[place], self.now);
+        place
     }
 }
 
-/// Writes a control stream.
-pub struct ControlEncoder {
-    foresight: Foresight,
+/// Writes a control stream. With each tag, something is kept.
+pub struct ControlEncoder<K = u32> {
+    foresight: Foresight<K>,
     columns: ColumnWriters<COLUMNS>,
     /// How many tags there were before the last run.
     before: u64,
     len: u64,
 }
 
-impl Default for ControlEncoder {
+#[expect(private_bounds, reason = "others keep tags alone")]
+impl<K: Kept> Default for ControlEncoder<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl ControlEncoder {
+#[expect(private_bounds, reason = "others keep tags alone")]
+impl<K: Kept> ControlEncoder<K> {
     /// Nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self { foresight: Foresight::new(), columns: ColumnWriters::new(), before: 0, len: 0 }
     }
 
-    /// How many of the latest tags are kept.
-    pub(crate) const KEPT: usize = PAST;
-
-    /// The number of the next tag, modulo [`Self::KEPT`].
-    pub(crate) fn number(&self) -> usize {
-        self.foresight.now as usize % PAST
-    }
-
-    /// Appends a tag.
+    /// Appends a tag. If it was not expected, gives back where what comes after it is in `places`.
     #[inline]
-    pub fn push(&mut self, tag: u32) {
-        if self.foresight.expected() == tag && tag != 0 {
+    pub fn push(&mut self, kept: K) -> Option<usize> {
+        let tag = kept.tag();
+        if self.foresight.expected().tag() == tag && tag != 0 {
             self.len += 1;
-            self.foresight.learn(tag);
+            self.foresight.learn(kept);
+            None
         } else {
-            self.push_new(tag);
+            Some(self.push_new(kept))
         }
     }
 
-    /// Appends tags as long as they are foreseen and less than 2³¹. Of each, `next` is told the number of the earlier tag that comes again, and its
-    /// own, both modulo [`Self::KEPT`], and gives the tag that comes next; 0 at the end. Gives back the first that is not appended.
+    /// Appends tags as long as they are expected: what is kept of the next one is told to `is_next`, which says whether it is the next.
     #[inline(always)]
-    pub(crate) fn push_foreseen(&mut self, mut tag: u32, mut next: impl FnMut(usize, usize) -> u32) -> u32 {
+    pub(crate) fn push_expected(&mut self, most: u32, mut is_next: impl FnMut(&K) -> bool) -> u32 {
         let Foresight { past, now, again, .. } = &mut self.foresight;
         // Kept at hand for as long as this takes.
         let (start, mut to, mut from) = (*now, *now, *again);
-        while past[from as usize % PAST] == tag && tag.cast_signed() > 0 {
-            past[to as usize % PAST] = tag;
-            tag = next(from as usize % PAST, to as usize % PAST);
+        while to.wrapping_sub(start) < most {
+            let expected = past[from as usize % PAST];
+            if !is_next(&expected) {
+                break;
+            }
+            past[to as usize % PAST] = expected;
             to = to.wrapping_add(1);
             from = from.wrapping_add(1);
         }
         (*now, *again) = (to, from);
-        self.len += u64::from(to.wrapping_sub(start));
-        tag
+        let count = to.wrapping_sub(start);
+        self.len += u64::from(count);
+        count
     }
 
-    /// Appends a tag that was not.
-    pub(crate) fn push_new(&mut self, tag: u32) {
+    /// Appends a tag that was not expected.
+    fn push_new(&mut self, kept: K) -> usize {
         put_run(&mut self.columns, self.len - self.before);
         self.len += 1;
         self.before = self.len;
+        let tag = kept.tag();
         if let Some(code) = self.foresight.others().iter().position(|&other| other == tag) {
             self.columns.push(CODES, code as u8);
         } else {
@@ -203,7 +221,7 @@ impl ControlEncoder {
             self.columns.push(CODES, DIFFERENCE + difference::len(folded) - difference::LEAST);
             difference::put(&mut self.columns, BYTES, folded);
         }
-        self.foresight.learn_new(tag);
+        self.foresight.learn_new(kept)
     }
 
     /// The stream. From here on, it is a new one.
@@ -221,7 +239,7 @@ impl ControlEncoder {
 
 /// Reads a control stream.
 pub struct ControlDecoder<'a> {
-    foresight: Foresight,
+    foresight: Foresight<u32>,
     columns: ColumnReaders<'a, COLUMNS>,
     run: u64,
     left: u64,
@@ -242,26 +260,25 @@ impl<'a> ControlDecoder<'a> {
         self.left
     }
 
-    /// The next tag; none at the end.
+    /// The next tag, none at the end; and if it was not expected, where what comes after it is in `places`.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "an iterator goes on after an error")]
-    pub fn next(&mut self) -> Result<Option<u32>, StreamError> {
+    pub fn next(&mut self) -> Result<Option<(u32, Option<usize>)>, StreamError> {
         if self.left == 0 {
             return self.end();
         }
-        let tag = if self.run > 0 {
+        self.left -= 1;
+        if self.run > 0 {
             self.run -= 1;
             let tag = self.foresight.expected();
             self.foresight.learn(tag);
-            tag
-        } else {
-            self.next_new()?
-        };
-        self.left -= 1;
-        Ok(Some(tag))
+            return Ok(Some((tag, None)));
+        }
+        let (tag, place) = self.next_new()?;
+        Ok(Some((tag, Some(place))))
     }
 
-    fn next_new(&mut self) -> Result<u32, StreamError> {
+    fn next_new(&mut self) -> Result<(u32, usize), StreamError> {
         let code = self.columns.next(CODES)?;
         let tag = match code {
             0..DIFFERENCE => self.foresight.others()[usize::from(code)],
@@ -273,12 +290,11 @@ impl<'a> ControlDecoder<'a> {
             _ => return Err(StreamError::UnknownCode(code)),
         };
         self.run = next_run(&mut self.columns)?;
-        self.foresight.learn_new(tag);
-        Ok(tag)
+        Ok((tag, self.foresight.learn_new(tag)))
     }
 
     #[cold]
-    fn end(&self) -> Result<Option<u32>, StreamError> {
+    fn end<T>(&self) -> Result<Option<T>, StreamError> {
         if self.run > 0 {
             return Err(StreamError::TooLong);
         }

@@ -189,6 +189,11 @@ impl Units {
         let unit = self.all.get(number as usize)?;
         Some((unit, (tag - unit.first) as usize))
     }
+
+    /// How many instructions of a unit come before the place where it was left in the middle.
+    pub(crate) fn steps_before(&self, stop: &Stop) -> usize {
+        self.find(stop.unit).map_or(0, |(unit, _)| unit.steps_before(stop))
+    }
 }
 
 /// A unit without its code.

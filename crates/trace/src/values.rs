@@ -1,293 +1,469 @@
-//! The memory stream: values of address registers, each for a *slot* that the reader knows.
+//! The memory stream: values of address registers, each for a *slot* that the reader knows, as it knows the tags that they belong to.
 //!
 //! # The stream
 //!
-//! Numbers are of 7 bits in a byte, lowest first, the highest bit set in all but the last byte. The stream is:
+//! Numbers are of 7 bits in a byte, lowest first, the highest bit set in all but the last byte. The stream is six columns: first the
+//! lengths of all of them when they are unpacked, then those of all but the last as they are, all as numbers; then the columns follow each
+//! other, each one zstd frame, or nothing if it is empty.
 //!
-//! | | |
+//! | column | holds |
 //! |---|---|
-//! | number | how long the rest is when it is unpacked |
-//! | bytes | the rest, one zstd frame |
+//! | 0 | heads of values that were not expected |
+//! | 1 | long runs, as numbers |
+//! | 2 to 5 | differences of 1, 2, 4 and 8 bytes |
 //!
-//! Unpacked, that is:
+//! A head is a byte. Its lower three bits say what the difference is: 0 to 3 in which of the last four columns it is, 4 that it is the same as
+//! that of the head before, 5 as that of the head before that one (both are 0 at first). The upper five say how many values before it were
+//! expected, one after the other, 31 for more: how many more is in column 1. Behind the last head, all values are as expected.
 //!
-//! | | |
-//! |---|---|
-//! | number | of how many slots there are tokens |
-//! | two numbers for each | the slot less the one before, and how many bytes its tokens have |
-//! | bytes | all tokens, slot by slot |
+//! A difference is between a value and the one before of the same slot, which is 0 at first. It is folded (0, -1, 1, -2, … are 0, 1, 2,
+//! 3, …), and its lowest byte comes first. Differences and sums are modulo 2⁶⁴.
 //!
-//! A token says: so many times the value of this slot is the last one and the same *step* as before; then comes a new step.
-//! Behind its last token, it is the same step for ever. The first last value is 0, as is the first step.
+//! # What is expected
 //!
-//! | | |
-//! |---|---|
-//! | byte | the lower four bits: how many bytes the step has, 0, 1, 2, 4 or 8; the upper four: how often it was the same, 15 for more |
-//! | number | if it was 15 times or more: how many more |
-//! | bytes | the step, folded (0, -1, 1, -2, … are 0, 1, 2, 3, …), the lowest byte first |
+//! Threads do the same things again. Where the control stream follows an earlier part of itself, the difference that a value had there is
+//! expected here too: `again`, which counts values, keeps step with the pointer of that name there, which counts tags. Tables, all zero at first:
 //!
-//! Steps and sums are modulo 2⁶⁴.
+//! | table | entries | index | holds |
+//! |---|---|---|---|
+//! | `past` | 2¹⁸ | number of the value in the stream | its difference |
+//! | `places` | 2¹⁶ | as in the control stream | number of the first value behind |
+//! | `steps` | one for each slot | slot | a difference |
+//!
+//! Of a tag that was expected, each value's difference is expected to be `past[again]`; of one that was not, `steps[slot]`, which becomes the
+//! difference then. `past[number]` becomes the difference, and `again` goes on by one. Behind the values of a tag that was not expected, `again`
+//! becomes `places[hash]`, and `places[hash]` the number of the next value.
 //!
 //! # Why so
 //!
-//! What is written down of a place of the program is like what was written down there before; and if a pointer is used at several
-//! places, their steps are the same one after the other, which zstd finds. Ways to foretell values from what came just before,
-//! whatever its slot, took less room for most programs, but more time, most of it where nothing could be foretold.
+//! Most of what is written down of a loop changes by the same as the last time, or as the last time that a thread went the same way. To ask a
+//! pointer what that was takes less time than to look it up, and finds more than what the same place of the program did last.
 
 use crate::columns::{put_number, take_number};
 use crate::difference::{fold, unfold};
 use crate::error::StreamError;
+use crate::table::zeroed;
 use std::io::Read as _;
+use zstd::bulk::Compressor;
 
 /// How much [`zstd`] tries.
 const LEVEL: i32 = 1;
-/// No stream is longer when it is unpacked.
+/// No column is longer when it is unpacked.
 const MOST: u64 = 1 << 28;
-/// In a token, a run that goes on behind it.
-const LONG: u32 = 15;
+/// In a head, a run that goes on elsewhere.
+const LONG: u32 = 31;
+/// How many bits of a head say what the difference is.
+const CLASS_BITS: u32 = 3;
+/// The same difference as the last that was not expected, and as the one before that. What is less is the logarithm of its length.
+const LAST: u32 = 4;
+const BEFORE_LAST: u32 = 5;
 
-/// What is known of a slot when values are written.
+const PAST: usize = 1 << 18;
+const PLACES: usize = 1 << 16;
+
+const HEADS: usize = 0;
+const RUNS: usize = 1;
+/// The first column of differences.
+const DIFFERENCES: usize = 2;
+const COLUMNS: usize = 6;
+
+/// What is known of a slot.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     last: u64,
+    /// How far it moved the last time that this was not expected.
     step: u64,
-    run: u32,
-    /// How many bytes its tokens have.
-    len: u32,
 }
 
-/// A new step of a slot.
-struct Token {
-    slot: u32,
-    run: u32,
-    folded: u64,
+/// What foretells values, the same in writer and reader.
+struct Foresight {
+    past: Box<[u64; PAST]>,
+    places: Box<[u32; PLACES]>,
+    /// The number of the next value.
+    now: u32,
+    again: u32,
 }
 
-/// How many bytes are taken for a number: 0, 1, 2, 4 or 8, as these can be written at once.
-#[inline]
-fn len(number: u64) -> u32 {
-    let bytes = (64 - number.leading_zeros()).div_ceil(8);
-    if bytes == 0 { 0 } else { bytes.next_power_of_two() }
+impl Foresight {
+    fn new() -> Self {
+        Self { past: zeroed(), places: zeroed(), now: 0, again: 0 }
+    }
+
+    fn forget(&mut self) {
+        // Nobody asks for anything in the past that is not written before.
+        self.places.fill(0);
+        (self.now, self.again) = (0, 0);
+    }
+
+    #[inline(always)]
+    fn expected(&self) -> u64 {
+        self.past[self.again as usize % PAST]
+    }
+
+    #[inline(always)]
+    fn learn(&mut self, step: u64) {
+        self.past[self.now as usize % PAST] = step;
+        self.now = self.now.wrapping_add(1);
+        self.again = self.again.wrapping_add(1);
+    }
+
+    fn follow(&mut self, place: usize) {
+        self.again = std::mem::replace(&mut self.places[place % PLACES], self.now);
+    }
 }
 
-/// How many bytes a number of 7 bits in a byte needs.
-fn long_len(number: u32) -> u32 {
-    (32 - (number | 1).leading_zeros()).div_ceil(7)
+/// Bytes at whose end something is written that may be shorter than what is copied.
+#[derive(Default)]
+struct Column {
+    bytes: Vec<u8>,
+    len: usize,
 }
 
-impl Token {
-    #[inline]
-    fn len(&self) -> u32 {
-        let more = if self.run >= LONG { long_len(self.run - LONG) } else { 0 };
-        1 + more + len(self.folded)
+impl Column {
+    #[inline(always)]
+    fn push(&mut self, number: u64, len: usize) {
+        let end = self.len + 8;
+        if end > self.bytes.len() {
+            self.grow();
+        }
+        self.bytes[self.len..end].copy_from_slice(&number.to_le_bytes());
+        self.len += len;
+    }
+
+    #[cold]
+    fn push_number(&mut self, mut number: u32) {
+        while number >= 0x80 {
+            self.push((number as u8 | 0x80).into(), 1);
+            number >>= 7;
+        }
+        self.push(number.into(), 1);
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.bytes.resize(self.bytes.len() * 2 + 4096, 0);
+    }
+}
+
+/// Values that were not expected.
+struct Surprises {
+    /// Their numbers and differences, as far as they are not in columns yet, and how many these are. What lies behind has no meaning: whether
+    /// a value is one of them shows when it is there already, as nobody can foretell that.
+    numbers: Box<[u32; OPEN]>,
+    steps: Box<[u64; OPEN]>,
+    open: usize,
+    columns: [Column; COLUMNS],
+    /// The number of the value behind the last in the columns.
+    behind: u32,
+    /// The last difference in the columns, and the one before.
+    before: [u64; 2],
+}
+
+/// How many values may not be in columns yet.
+const OPEN: usize = 1 << 14;
+
+impl Surprises {
+    fn new() -> Self {
+        Self {
+            numbers: zeroed(),
+            steps: zeroed(),
+            open: 0,
+            columns: Default::default(),
+            behind: 0,
+            before: [0; 2],
+        }
+    }
+
+    /// Takes a value that is one of them or not.
+    fn push(&mut self, number: u32, step: u64, is_one: bool) {
+        self.numbers[self.open % OPEN] = number;
+        self.steps[self.open % OPEN] = step;
+        self.open += usize::from(is_one);
+    }
+
+    /// Makes room for so many, at most [`OPEN`].
+    fn make_room(&mut self, count: usize) {
+        if self.open + count > OPEN {
+            self.close();
+        }
+    }
+
+    #[inline(never)]
+    fn close(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        for (&number, &step) in self.numbers.iter().zip(&*self.steps).take(open) {
+            let run = number.wrapping_sub(self.behind);
+            self.behind = number.wrapping_add(1);
+            let folded = fold(step as i64);
+            let bits = 63 - (folded | 1).leading_zeros();
+            // Which it is does not show before: there are no branches.
+            let new = u32::from(bits >= 8) + u32::from(bits >= 16) + u32::from(bits >= 32);
+            let class = if step == self.before[1] { BEFORE_LAST } else { new };
+            let class = if step == self.before[0] { LAST } else { class };
+            self.before = [step, self.before[0]];
+            self.columns[HEADS].push(u64::from(run.min(LONG) << CLASS_BITS | class), 1);
+            let len = if class < LAST { 1 << new } else { 0 };
+            self.columns[DIFFERENCES + new as usize].push(folded, len);
+            if run >= LONG {
+                self.columns[RUNS].push_number(run - LONG);
+            }
+        }
     }
 }
 
 /// Writes a memory stream.
-#[derive(Default)]
 pub struct ValueEncoder {
     slots: Vec<Slot>,
-    tokens: Vec<Token>,
-    /// What is packed, kept for the next time.
-    bytes: Vec<u8>,
+    foresight: Foresight,
+    surprises: Surprises,
+    compressor: Compressor<'static>,
+}
+
+impl Default for ValueEncoder {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl ValueEncoder {
     /// Nothing yet.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            slots: Vec::new(),
+            foresight: Foresight::new(),
+            surprises: Surprises::new(),
+            compressor: Compressor::new(LEVEL).expect("a level that zstd has"),
+        }
     }
 
-    /// Appends a value.
-    #[inline]
-    pub fn push(&mut self, slot: u32, value: u64) {
-        let Some(known) = self.slots.get_mut(slot as usize) else {
-            self.slots.resize(slot as usize + 1, Slot::default());
-            self.push(slot, value);
-            return;
-        };
-        let step = value.wrapping_sub(known.last);
-        known.last = value;
-        if step == known.step {
-            known.run += 1;
-        } else {
-            let token = Token { slot, run: known.run, folded: fold(step as i64) };
-            (known.step, known.run) = (step, 0);
-            known.len += token.len();
-            self.tokens.push(token);
+    /// There are so many slots at least.
+    pub fn make_room(&mut self, slots: usize) {
+        self.slots.resize(self.slots.len().max(slots), Slot::default());
+    }
+
+    /// So many values can be appended at once.
+    pub(crate) const ROOM: usize = OPEN / 2;
+
+    /// Appends values of tags that were expected, at most [`Self::ROOM`].
+    #[inline(always)]
+    pub(crate) fn expected<R>(&mut self, push: impl FnOnce(&mut Expected<'_>) -> R) -> R {
+        let Foresight { past, now, again, .. } = &mut self.foresight;
+        // Kept at hand for as long as this takes.
+        self.surprises.make_room(Self::ROOM);
+        let Surprises { numbers, steps, open, .. } = &mut self.surprises;
+        let slots = &mut self.slots[..];
+        let mut expected = Expected { slots, past, numbers, steps, now: *now, again: *again, open: *open };
+        let result = push(&mut expected);
+        (*now, *again, *open) = (expected.now, expected.again, expected.open);
+        result
+    }
+
+    /// Appends the values of a tag that was expected, from this slot on.
+    ///
+    /// # Panics
+    /// If there are no such slots.
+    pub fn push(&mut self, slot: u32, values: &[[u8; 8]]) {
+        for (slot, values) in (slot..).step_by(Self::ROOM).zip(values.chunks(Self::ROOM)) {
+            self.expected(|expected| expected.push(slot, values));
         }
+    }
+
+    /// Appends the values of a tag that was not expected, from this slot on. Where that leads is what the control stream says.
+    ///
+    /// # Panics
+    /// If there are no such slots.
+    pub fn push_new(&mut self, slot: u32, values: &[[u8; 8]], place: usize) {
+        self.surprises.make_room(values.len());
+        let slots = &mut self.slots[slot as usize..][..values.len()];
+        for (slot, value) in slots.iter_mut().zip(values) {
+            let value = u64::from_le_bytes(*value);
+            let step = value.wrapping_sub(slot.last);
+            slot.last = value;
+            let is_surprise = std::mem::replace(&mut slot.step, step) != step;
+            self.surprises.push(self.foresight.now, step, is_surprise);
+            self.foresight.learn(step);
+        }
+        self.foresight.follow(place);
     }
 
     /// The stream. From here on, it is a new one.
     #[must_use]
     pub fn finish(&mut self) -> Vec<u8> {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        let used = || self.slots.iter().zip(0u64..).filter(|(slot, _)| slot.len > 0);
-        put_number(&mut bytes, used().count() as u64);
-        let mut before = 0;
-        for (slot, number) in used() {
-            put_number(&mut bytes, number - before);
-            put_number(&mut bytes, slot.len.into());
-            before = number;
-        }
-        // From here on, a slot's length is where its next token goes.
-        let mut at = bytes.len() as u32;
-        for slot in self.slots.iter_mut().filter(|slot| slot.len > 0) {
-            at += std::mem::replace(&mut slot.len, at);
-        }
-        bytes.resize(at as usize, 0);
-        for token in &self.tokens {
-            let to = &mut self.slots[token.slot as usize].len;
-            let mut at = *to as usize;
-            *to += token.len();
-            let run = token.run.min(LONG);
-            bytes[at] = (run << 4 | len(token.folded)) as u8;
-            at += 1;
-            if run == LONG {
-                let mut more = token.run - LONG;
-                while more >= 0x80 {
-                    bytes[at] = more as u8 | 0x80;
-                    more >>= 7;
-                    at += 1;
-                }
-                bytes[at] = more as u8;
-                at += 1;
-            }
-            let folded = token.folded;
-            match len(folded) {
-                0 => {}
-                1 => bytes[at] = folded as u8,
-                2 => bytes[at..at + 2].copy_from_slice(&(folded as u16).to_le_bytes()),
-                4 => bytes[at..at + 4].copy_from_slice(&(folded as u32).to_le_bytes()),
-                _ => bytes[at..at + 8].copy_from_slice(&folded.to_le_bytes()),
-            }
-        }
+        self.surprises.close();
         let mut stream = Vec::new();
-        put_number(&mut stream, bytes.len() as u64);
-        stream.extend(zstd::bulk::compress(&bytes, LEVEL).expect("memory for what is packed"));
-        self.bytes = bytes;
+        let columns = self.surprises.columns.each_mut().map(|column| {
+            let len = std::mem::take(&mut column.len);
+            put_number(&mut stream, len as u64);
+            if len == 0 {
+                return Vec::new();
+            }
+            self.compressor.compress(&column.bytes[..len]).expect("memory for what is packed")
+        });
+        for column in &columns[..COLUMNS - 1] {
+            put_number(&mut stream, column.len() as u64);
+        }
+        columns.iter().for_each(|column| stream.extend_from_slice(column));
+        (self.surprises.behind, self.surprises.before) = (0, [0; 2]);
         self.slots.fill(Slot::default());
-        self.tokens.clear();
+        self.foresight.forget();
         stream
     }
 }
 
-/// What is known of a slot when values are read.
-#[derive(Clone, Copy, Default)]
-struct Open {
-    last: u64,
-    step: u64,
-    /// The step behind the run.
-    next: u64,
-    run: u32,
-    /// Where the next token is, and where there is none any more.
-    at: u32,
-    end: u32,
+/// Takes values of tags that were expected.
+pub(crate) struct Expected<'a> {
+    slots: &'a mut [Slot],
+    past: &'a mut [u64; PAST],
+    numbers: &'a mut [u32; OPEN],
+    steps: &'a mut [u64; OPEN],
+    now: u32,
+    again: u32,
+    open: usize,
+}
+
+impl Expected<'_> {
+    #[inline(always)]
+    pub(crate) fn push(&mut self, slot: u32, values: &[[u8; 8]]) {
+        let slots = &mut self.slots[slot as usize..][..values.len()];
+        for (slot, value) in slots.iter_mut().zip(values) {
+            let value = u64::from_le_bytes(*value);
+            let step = value.wrapping_sub(slot.last);
+            slot.last = value;
+            let is_surprise = step != self.past[self.again as usize % PAST];
+            self.numbers[self.open % OPEN] = self.now;
+            self.steps[self.open % OPEN] = step;
+            self.open += usize::from(is_surprise);
+            self.past[self.now as usize % PAST] = step;
+            self.now = self.now.wrapping_add(1);
+            self.again = self.again.wrapping_add(1);
+        }
+    }
 }
 
 /// Reads a memory stream.
 pub struct ValueDecoder {
-    bytes: Vec<u8>,
-    slots: Vec<Open>,
+    slots: Vec<Slot>,
+    foresight: Foresight,
+    columns: [Vec<u8>; COLUMNS],
+    at: [usize; COLUMNS],
+    /// How many values are as expected before the next that is not.
+    run: u64,
+    /// What the difference of that one is, and of the two before.
+    next: u64,
+    before: [u64; 2],
 }
 
 impl ValueDecoder {
     /// From the bytes that [`ValueEncoder::finish`] gave, of a process that has so many slots.
     pub fn new(mut stream: &[u8], count: u32) -> Result<Self, StreamError> {
-        let len = take_number(&mut stream)?;
-        if len > MOST {
-            return Err(StreamError::Compression);
+        let mut lens = [0; COLUMNS];
+        for len in &mut lens {
+            *len = take_number(&mut stream)?;
         }
-        // It takes as much memory as there is, not as much as it says.
-        let mut bytes = Vec::new();
-        let unpacked = zstd::stream::read::Decoder::with_buffer(stream);
-        let read = unpacked.and_then(|unpacked| unpacked.take(len + 1).read_to_end(&mut bytes));
-        if read.ok() != Some(len as usize) {
-            return Err(StreamError::Compression);
+        let mut packed = [0; COLUMNS];
+        for len in &mut packed[..COLUMNS - 1] {
+            *len = take_number(&mut stream)?;
         }
-        let mut rest = &*bytes;
-        let mut slots: Vec<Open> = Vec::new();
-        let (mut slot, mut lens) = (0, Vec::new());
-        for _ in 0..take_number(&mut rest)? {
-            slot = take_number(&mut rest)?.saturating_add(slot);
-            let len = take_number(&mut rest)?;
-            if slot >= u64::from(count) {
-                return Err(StreamError::UnknownSlot(slot));
-            }
-            if len > MOST {
-                return Err(StreamError::EndlessNumber);
-            }
-            lens.push((slot as usize, len));
+        packed[COLUMNS - 1] = stream.len().saturating_sub(packed.iter().sum::<u64>() as usize) as u64;
+        let mut columns = [const { Vec::new() }; COLUMNS];
+        for ((column, len), packed) in columns.iter_mut().zip(lens).zip(packed) {
+            let packed = usize::try_from(packed).ok().and_then(|len| stream.split_at_checked(len));
+            let (frame, rest) = packed.ok_or(StreamError::CutShort)?;
+            stream = rest;
+            *column = unpacked(frame, len)?;
         }
-        slots.resize(lens.last().map_or(0, |(slot, _)| slot + 1), Open { run: u32::MAX, ..Open::default() });
-        let mut at = (bytes.len() - rest.len()) as u64;
-        for (slot, len) in lens {
-            let end = at + len;
-            if end > bytes.len() as u64 {
-                return Err(StreamError::CutShort);
-            }
-            slots[slot] = Open { at: at as u32, end: end as u32, ..Open::default() };
-            slots[slot].look_ahead(&bytes)?;
-            at = end;
-        }
-        if at != bytes.len() as u64 {
-            return Err(StreamError::TooLong);
-        }
-        Ok(Self { bytes, slots })
+        let slots = vec![Slot::default(); count as usize];
+        let (foresight, at) = (Foresight::new(), [0; COLUMNS]);
+        let mut decoder = Self { slots, foresight, columns, at, run: 0, next: 0, before: [0; 2] };
+        decoder.next_head()?;
+        Ok(decoder)
     }
 
-    /// The next value, which is for this slot.
+    /// The next value, which is for this slot, of a tag that was expected or not.
     #[inline]
-    pub fn next(&mut self, slot: u32) -> Result<u64, StreamError> {
-        // Of a slot without tokens, all values are 0.
-        let Some(open) = self.slots.get_mut(slot as usize) else { return Ok(0) };
-        if open.run > 0 {
-            open.run -= 1;
-            open.last = open.last.wrapping_add(open.step);
-            return Ok(open.last);
+    pub fn next(&mut self, slot: u32, is_new: bool) -> Result<u64, StreamError> {
+        let known = self.slots.get_mut(slot as usize).ok_or(StreamError::UnknownSlot(slot.into()))?;
+        let step = if self.run == 0 {
+            self.next
+        } else if is_new {
+            known.step
+        } else {
+            self.foresight.expected()
+        };
+        known.last = known.last.wrapping_add(step);
+        let value = known.last;
+        if is_new {
+            known.step = step;
         }
-        open.step = open.next;
-        open.last = open.last.wrapping_add(open.step);
-        open.look_ahead(&self.bytes)?;
-        Ok(open.last)
+        self.foresight.learn(step);
+        if self.run == 0 {
+            self.next_head()?;
+        } else {
+            self.run -= 1;
+        }
+        Ok(value)
     }
 
-    /// Makes sure that all values were read that are not just the same step again.
+    /// All values of a tag that was not expected have been read. Where that leads is what the control stream says.
+    pub fn follow(&mut self, place: usize) {
+        self.foresight.follow(place);
+    }
+
+    #[inline]
+    fn next_head(&mut self) -> Result<(), StreamError> {
+        let Some(&head) = self.columns[HEADS].get(self.at[HEADS]) else {
+            // As expected for ever: more often than anybody asks.
+            self.run = u64::MAX;
+            return Ok(());
+        };
+        self.at[HEADS] += 1;
+        self.run = u64::from(head >> CLASS_BITS);
+        if self.run == u64::from(LONG) {
+            let mut rest = &self.columns[RUNS][self.at[RUNS]..];
+            self.run = take_number(&mut rest)?.checked_add(LONG.into()).ok_or(StreamError::EndlessNumber)?;
+            self.at[RUNS] = self.columns[RUNS].len() - rest.len();
+        }
+        self.next = match u32::from(head) & ((1 << CLASS_BITS) - 1) {
+            LAST => self.before[0],
+            BEFORE_LAST => self.before[1],
+            class @ 0..LAST => self.difference(class as usize)?,
+            _ => return Err(StreamError::UnknownCode(head)),
+        };
+        self.before = [self.next, self.before[0]];
+        Ok(())
+    }
+
+    /// The next difference of one of four lengths.
+    #[inline]
+    fn difference(&mut self, class: usize) -> Result<u64, StreamError> {
+        let column = DIFFERENCES + class;
+        let (from, len) = (self.at[column], 1 << class);
+        let bytes = self.columns[column].get(from..from + len).ok_or(StreamError::CutShort)?;
+        self.at[column] += len;
+        let mut folded = [0; 8];
+        folded[..len].copy_from_slice(bytes);
+        Ok(unfold(u64::from_le_bytes(folded)) as u64)
+    }
+
+    /// Makes sure that all values were read that are not just as expected.
     pub fn finish(self) -> Result<(), StreamError> {
-        let read = self.slots.iter().all(|open| open.at == open.end && open.run > 0);
-        if read { Ok(()) } else { Err(StreamError::TooLong) }
+        let is_read = self.columns.iter().zip(self.at).all(|(column, at)| column.len() == at);
+        // Behind the last there is no end to what is expected.
+        if is_read && self.run > u64::from(u32::MAX) { Ok(()) } else { Err(StreamError::TooLong) }
     }
 }
 
-impl Open {
-    /// Reads the next token.
-    #[inline]
-    fn look_ahead(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
-        let tokens = &bytes[self.at as usize..self.end as usize];
-        let Some((&head, mut rest)) = tokens.split_first() else {
-            // The same step for ever: more often than anybody asks.
-            self.run = u32::MAX;
-            return Ok(());
-        };
-        self.run = u32::from(head >> 4);
-        if self.run == LONG {
-            let more = u32::try_from(take_number(&mut rest)?).map_err(|_| StreamError::EndlessNumber)?;
-            self.run = self.run.checked_add(more).ok_or(StreamError::EndlessNumber)?;
-        }
-        let len = usize::from(head & 15);
-        let folded = match len {
-            0 => Some(0),
-            1 => rest.first().copied().map(u64::from),
-            2 => rest.first_chunk().map(|bytes| u16::from_le_bytes(*bytes).into()),
-            4 => rest.first_chunk().map(|bytes| u32::from_le_bytes(*bytes).into()),
-            8 => rest.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)),
-            _ => return Err(StreamError::UnknownCode(head)),
-        };
-        let folded = folded.ok_or(StreamError::CutShort)?;
-        self.next = unfold(folded) as u64;
-        self.at = self.end - (rest.len() - len) as u32;
-        Ok(())
+/// A column of that length. It takes as much memory as there is, not as much as it says.
+fn unpacked(frame: &[u8], len: u64) -> Result<Vec<u8>, StreamError> {
+    if len == 0 && frame.is_empty() {
+        return Ok(Vec::new());
     }
+    if len > MOST {
+        return Err(StreamError::Compression);
+    }
+    let mut bytes = Vec::new();
+    let unpacked = zstd::stream::read::Decoder::with_buffer(frame);
+    let read = unpacked.and_then(|unpacked| unpacked.take(len + 1).read_to_end(&mut bytes));
+    if read.ok() == Some(len as usize) { Ok(bytes) } else { Err(StreamError::Compression) }
 }

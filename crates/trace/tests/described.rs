@@ -3,7 +3,7 @@
 mod support;
 
 use proptest::prelude::*;
-use support::{Dice, tags, values, write_tags, write_values};
+use support::{Dice, SLOTS, places, tags, values, write_tags, write_values};
 
 fn number(bytes: &mut &[u8]) -> u64 {
     let len = 1 + bytes.iter().position(|byte| byte & 0x80 == 0).expect("an end");
@@ -81,6 +81,7 @@ fn read_tags(mut stream: &[u8]) -> Vec<u32> {
             past[again % (1 << 17)]
         } else {
             let tag = match columns.next(1) {
+                0 if places[hash(&tags)] == number => 0,
                 0 => past[places[hash(&tags)] % (1 << 17)],
                 code @ 1..=4 => of_last[usize::from(code) - 1],
                 code => last.wrapping_add(columns.difference(2, code - 3) as u32),
@@ -103,58 +104,64 @@ fn read_tags(mut stream: &[u8]) -> Vec<u32> {
 }
 
 fn read_values(mut stream: &[u8], slots: &[u32]) -> Vec<u64> {
-    #[derive(Default)]
-    struct Slot {
-        last: u64,
-        step: u64,
-        tokens: Vec<u8>,
-        /// How often the step comes again, and the one behind it; none if it is for ever.
-        next: Option<(u64, u64)>,
+    let lens: Vec<usize> = (0..6).map(|_| number(&mut stream) as usize).collect();
+    let mut packed: Vec<usize> = (0..5).map(|_| number(&mut stream) as usize).collect();
+    packed.push(stream.len() - packed.iter().sum::<usize>());
+    let mut columns: Vec<Vec<u8>> = Vec::new();
+    for (len, packed) in lens.into_iter().zip(packed) {
+        let (frame, rest) = stream.split_at(packed);
+        stream = rest;
+        columns.push(if len == 0 { Vec::new() } else { zstd::decode_all(frame).expect("a frame") });
+        assert_eq!(columns.last().map(Vec::len), Some(len));
     }
-    let next_token = |tokens: &mut Vec<u8>| {
-        let mut rest = &tokens[..];
-        let (&head, behind) = rest.split_first()?;
-        rest = behind;
-        let run = u64::from(head >> 4) + if head >> 4 == 15 { number(&mut rest) } else { 0 };
-        let (bytes, behind) = rest.split_at((head & 15).into());
-        let folded = bytes.iter().rev().fold(0, |folded, &byte| folded << 8 | u64::from(byte));
-        let step = if folded % 2 == 0 { folded / 2 } else { !(folded / 2) };
-        *tokens = behind.to_vec();
-        Some((run, step))
-    };
-    let len = number(&mut stream) as usize;
-    let bytes = zstd::decode_all(stream).expect("a frame");
-    assert_eq!(bytes.len(), len);
-    let mut rest = &*bytes;
-    let mut known: Vec<(u32, Slot, usize)> = Vec::new();
-    for _ in 0..number(&mut rest) {
-        let before = known.last().map_or(0, |(slot, ..)| *slot);
-        let slot = before + number(&mut rest) as u32;
-        known.push((slot, Slot::default(), number(&mut rest) as usize));
-    }
-    let mut by_slot: std::collections::HashMap<u32, Slot> = std::collections::HashMap::new();
-    for (number, mut slot, len) in known {
-        let (tokens, behind) = rest.split_at(len);
-        slot.tokens = tokens.to_vec();
-        slot.next = next_token(&mut slot.tokens);
-        rest = behind;
-        by_slot.insert(number, slot);
-    }
-    assert!(rest.is_empty());
-    let value = |slot: &u32| {
-        let slot = by_slot.entry(*slot).or_default();
-        match slot.next {
-            Some((0, step)) => {
-                slot.step = step;
-                slot.next = next_token(&mut slot.tokens);
+    let mut rest: Vec<&[u8]> = columns.iter().map(|column| &**column).collect();
+    let mut before = [0u64; 2];
+    // How many values are expected before one that is not, and its difference.
+    let mut next_head = move || {
+        let (&head, behind) = rest[0].split_first()?;
+        rest[0] = behind;
+        let run = u64::from(head >> 3) + if head >> 3 == 31 { number(&mut rest[1]) } else { 0 };
+        let difference = match head & 7 {
+            4 => before[0],
+            5 => before[1],
+            class => {
+                let (bytes, behind) = rest[2 + usize::from(class)].split_at(1 << class);
+                rest[2 + usize::from(class)] = behind;
+                let folded = bytes.iter().rev().fold(0, |folded, &byte| folded << 8 | u64::from(byte));
+                if folded % 2 == 0 { folded / 2 } else { !(folded / 2) }
             }
-            Some((run, step)) => slot.next = Some((run - 1, step)),
-            None => {}
-        }
-        slot.last = slot.last.wrapping_add(slot.step);
-        slot.last
+        };
+        before = [difference, before[0]];
+        Some((run, difference))
     };
-    slots.iter().map(value).collect()
+    let (mut past, mut behind) = (vec![0; 1 << 18], vec![0; 1 << 16]);
+    let (mut last, mut steps) = (vec![0u64; SLOTS as usize], vec![0; SLOTS as usize]);
+    let mut again = 0;
+    let mut head = next_head();
+    let mut values = Vec::new();
+    for ((number, &slot), place) in slots.iter().enumerate().zip(places(slots.iter().copied())) {
+        let slot = slot as usize;
+        let difference = match head {
+            Some((0, difference)) => {
+                head = next_head();
+                difference
+            }
+            _ => {
+                head = head.map(|(run, difference)| (run - 1, difference));
+                if place.is_some() { steps[slot] } else { past[again % (1 << 18)] }
+            }
+        };
+        last[slot] = last[slot].wrapping_add(difference);
+        values.push(last[slot]);
+        past[number % (1 << 18)] = difference;
+        again += 1;
+        if let Some(place) = place {
+            steps[slot] = difference;
+            again = std::mem::replace(&mut behind[place], number + 1);
+        }
+    }
+    assert!(head.is_none());
+    values
 }
 
 proptest! {

@@ -196,7 +196,7 @@ impl Trace {
         let rest = zstd::bulk::decompress(rest, MOST_CODE).map_err(|error| damaged(segment.at, error))?;
         let control = ControlDecoder::new(control).map_err(|error| wrong(error.into()))?;
         let values = ValueDecoder::new(values, units.slots()).map_err(|error| wrong(error.into()))?;
-        let mut source = Packed { control, values, rest: &rest };
+        let mut source = Packed { control, place: None, values, rest: &rest };
         replay.run(units, &mut source, visitor).map_err(wrong)
     }
 
@@ -347,6 +347,8 @@ fn parts<'a>(segment: &Segment, body: &'a [u8]) -> Option<[&'a [u8]; 4]> {
 /// What a thread has written down, unpacked on the way.
 struct Packed<'a> {
     control: ControlDecoder<'a>,
+    /// If the last tag was not expected, where that leads.
+    place: Option<usize>,
     values: ValueDecoder,
     /// What belongs to special tags.
     rest: &'a [u8],
@@ -355,14 +357,19 @@ struct Packed<'a> {
 impl crate::machine::Values for Packed<'_> {
     #[inline]
     fn value(&mut self, slot: u32) -> Result<u64, Wrong> {
-        Ok(self.values.next(slot)?)
+        Ok(self.values.next(slot, self.place.is_some())?)
     }
 }
 
 impl Source for Packed<'_> {
     #[inline]
     fn tag(&mut self) -> Result<Option<Tag>, Wrong> {
-        Ok(self.control.next()?)
+        if let Some(place) = self.place.take() {
+            self.values.follow(place);
+        }
+        let Some((tag, place)) = self.control.next()? else { return Ok(None) };
+        self.place = place;
+        Ok(Some(tag))
     }
 
     fn state(&mut self) -> Result<State, Wrong> {

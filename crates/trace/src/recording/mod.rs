@@ -1,8 +1,10 @@
 //! Takes what traced threads write down while they run, and makes a file of it.
 
 mod packing;
+mod records;
 mod shapes;
 mod thread;
+mod way;
 mod window;
 
 use crate::file::writer::Writer;

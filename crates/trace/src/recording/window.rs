@@ -104,7 +104,7 @@ fn find(
     instructions: &mut u64,
     replay: &mut Replay,
 ) -> Result<Option<(usize, usize)>, Wrong> {
-    let Traced { process, shapes } = traced;
+    let process = &traced.process;
     for (buffer, bytes) in records.iter().enumerate() {
         let mut at = 0;
         while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -130,7 +130,7 @@ fn find(
                     if stopped_values(tag).is_some() {
                         let stop = bytes.get(at + size_of::<Tag>() + values..);
                         let stop = stop.and_then(|rest| Words(rest).stop()).ok_or(Wrong::CutShort)?;
-                        *instructions += shapes.steps_before(&stop) as u64;
+                        *instructions += process.units.steps_before(&stop) as u64;
                     }
                     values + own
                 }

@@ -63,7 +63,9 @@ pub(crate) fn values(dice: &mut Dice, len: usize) -> Vec<(u32, u64)> {
 
 pub(crate) fn write_tags(tags: &[u32]) -> Vec<u8> {
     let mut encoder = ControlEncoder::new();
-    tags.iter().for_each(|&tag| encoder.push(tag));
+    for &tag in tags {
+        encoder.push(tag);
+    }
     encoder.finish()
 }
 
@@ -71,7 +73,7 @@ pub(crate) fn write_tags(tags: &[u32]) -> Vec<u8> {
 pub(crate) fn read_tags(stream: &[u8], most: usize) -> Result<Vec<u32>, StreamError> {
     let mut decoder = ControlDecoder::new(stream)?;
     let mut tags = Vec::new();
-    while let Some(tag) = decoder.next()?
+    while let Some((tag, _)) = decoder.next()?
         && tags.len() < most
     {
         tags.push(tag);
@@ -79,9 +81,22 @@ pub(crate) fn read_tags(stream: &[u8], most: usize) -> Result<Vec<u32>, StreamEr
     Ok(tags)
 }
 
+/// If each value belongs to a tag of its own: whether that is not expected, and where it leads.
+pub(crate) fn places(slots: impl IntoIterator<Item = u32>) -> impl Iterator<Item = Option<usize>> {
+    let mut control = ControlEncoder::new();
+    slots.into_iter().map(move |slot| control.push(slot + 1))
+}
+
 pub(crate) fn write_values(values: &[(u32, u64)]) -> Vec<u8> {
     let mut encoder = ValueEncoder::new();
-    values.iter().for_each(|&(slot, value)| encoder.push(slot, value));
+    encoder.make_room(SLOTS as usize);
+    for ((slot, value), place) in values.iter().zip(places(values.iter().map(|(slot, _)| *slot))) {
+        let values = [value.to_le_bytes()];
+        match place {
+            Some(place) => encoder.push_new(*slot, &values, place),
+            None => encoder.push(*slot, &values),
+        }
+    }
     encoder.finish()
 }
 
@@ -91,10 +106,17 @@ pub(crate) const SLOTS: u32 = 1 << 16;
 /// The values of a stream, for these slots.
 pub(crate) fn read_values(
     stream: &[u8],
-    slots: impl IntoIterator<Item = u32>,
+    slots: impl IntoIterator<Item = u32, IntoIter: Clone>,
 ) -> Result<Vec<u64>, StreamError> {
     let mut decoder = ValueDecoder::new(stream, SLOTS)?;
-    let values = slots.into_iter().map(|slot| decoder.next(slot)).collect::<Result<_, _>>()?;
+    let mut values = Vec::new();
+    let slots = slots.into_iter();
+    for (slot, place) in slots.clone().zip(places(slots)) {
+        values.push(decoder.next(slot, place.is_some())?);
+        if let Some(place) = place {
+            decoder.follow(place);
+        }
+    }
     decoder.finish()?;
     Ok(values)
 }
