@@ -1,0 +1,203 @@
+//! Packs the records of a segment.
+
+use super::Traced;
+use super::shapes::{FEW, Gone, Shape, Shapes};
+use super::way::Way;
+use crate::columns::put_number;
+use crate::control::Kept as _;
+use crate::replay::Wrong;
+use crate::units::{Units, Words};
+use crate::{ControlEncoder, ValueEncoder};
+use relive_abi::trace::{STATE, Tag, payload, stopped_values};
+use std::sync::{PoisonError, RwLock};
+
+/// What was found in the records of a segment.
+#[derive(Default)]
+pub(super) struct Packed {
+    pub(super) instructions: u64,
+    pub(super) records: u64,
+    pub(super) way: Way,
+    /// What could not be understood, so that the rest was left out.
+    pub(super) wrong: Option<Wrong>,
+}
+
+/// Packs one segment after the other; keeps its tables.
+pub(super) struct Packing {
+    control: ControlEncoder<Shape>,
+    values: ValueEncoder,
+    /// What belongs to special tags.
+    rest: Vec<u8>,
+    /// The numbers of all units that are executed, in the order in which they are first; and whether one is among them.
+    executed: Vec<u8>,
+    is_executed: Vec<bool>,
+}
+
+impl Default for Packing {
+    fn default() -> Self {
+        Self {
+            control: ControlEncoder::new(),
+            values: ValueEncoder::new(),
+            rest: Vec::new(),
+            executed: Vec::new(),
+            is_executed: Vec::new(),
+        }
+    }
+}
+
+/// How many records are packed at once at most.
+const AT_ONCE: u32 = (ValueEncoder::ROOM / FEW as usize) as u32;
+/// After how many records a place is marked. About as many are read again when the end of the segment is looked for.
+const APART: u32 = 4096;
+
+impl Packing {
+    /// Packs records, as far as they make sense.
+    pub(super) fn pack(&mut self, records: &[Vec<u8>], traced: &RwLock<Traced>) -> Packed {
+        let mut packed = Packed::default();
+        for (number, bytes) in records.iter().enumerate() {
+            // One after the other, so that nobody who has something to add waits long.
+            let traced = traced.read().unwrap_or_else(PoisonError::into_inner);
+            let Traced { process, shapes } = &*traced;
+            let units = &process.units;
+            self.is_executed.resize(self.is_executed.len().max(units.all().len()), false);
+            let result = match units.is_of_memory() {
+                true => {
+                    self.values.make_room(units.slots() as usize);
+                    self.pack_one::<true>(number, bytes, units, shapes, &mut packed)
+                }
+                false => self.pack_one::<false>(number, bytes, units, shapes, &mut packed),
+            };
+            if let Err(wrong) = result {
+                packed.wrong = Some(wrong);
+                break;
+            }
+        }
+        packed
+    }
+
+    fn pack_one<const MEMORY: bool>(
+        &mut self,
+        number: usize,
+        bytes: &[u8],
+        units: &Units,
+        shapes: &Shapes,
+        packed: &mut Packed,
+    ) -> Result<(), Wrong> {
+        let (mut rest, mut since) = (bytes, APART);
+        loop {
+            if MEMORY && since >= APART {
+                packed.way.mark(number, bytes.len() - rest.len());
+                since = 0;
+            }
+            let (count, gone) = self.pass_expected::<MEMORY>(&mut rest);
+            packed.instructions += gone.steps();
+            packed.records += u64::from(count);
+            packed.way.moved(gone.moved());
+            since += count;
+            if count == AT_ONCE {
+                continue;
+            }
+            let Some((word, behind)) = rest.split_first_chunk() else { return Ok(()) };
+            let tag = Tag::from_le_bytes(*word);
+            match shapes.get(tag) {
+                // What is begun here was not finished.
+                _ if tag == 0 => return Ok(()),
+                Some(shape) => {
+                    let len = if MEMORY { shape.values() * 8 } else { 0 };
+                    let (values, behind) = behind.split_at_checked(len).ok_or(Wrong::CutShort)?;
+                    rest = behind;
+                    let values = values.as_chunks().0;
+                    self.push(shape, units, values);
+                    packed.instructions += shape.gone().steps();
+                    packed.way.passed(&shape, values, units);
+                }
+                None => rest = self.special(tag, behind, units, packed)?,
+            }
+            packed.records += 1;
+            since += 1;
+        }
+    }
+
+    /// Packs records that were expected and have plain shapes: how many, and how far the thread goes with them.
+    #[inline(never)]
+    fn pass_expected<const MEMORY: bool>(&mut self, rest: &mut &[u8]) -> (u32, Gone) {
+        let (mut bytes, mut gone) = (*rest, Gone::default());
+        let control = &mut self.control;
+        let count = self.values.expected(|expected| {
+            control.push_expected(AT_ONCE, |shape: &Shape| {
+                let Some((word, behind)) = bytes.split_first_chunk() else { return false };
+                if Tag::from_le_bytes(*word) != shape.tag() || !shape.is_plain() {
+                    return false;
+                }
+                bytes = behind;
+                if MEMORY {
+                    let Some((values, behind)) = behind.split_at_checked(shape.values() * 8) else {
+                        return false;
+                    };
+                    bytes = behind;
+                    expected.push(shape.slot(), values.as_chunks().0);
+                }
+                gone.add(shape);
+                true
+            })
+        });
+        *rest = bytes;
+        (count, gone)
+    }
+
+    /// A record of a unit.
+    fn push(&mut self, shape: Shape, units: &Units, values: &[[u8; 8]]) {
+        let Some(place) = self.control.push(shape) else {
+            self.values.push(shape.slot(), values);
+            return;
+        };
+        self.values.push_new(shape.slot(), values, place);
+        // None is expected that comes for the first time.
+        if let Some((unit, _)) = units.find(shape.tag())
+            && !std::mem::replace(&mut self.is_executed[unit.number as usize], true)
+        {
+            put_number(&mut self.executed, unit.number.into());
+        }
+    }
+
+    /// Something that is not an exit. Gives back what comes behind it.
+    #[cold]
+    fn special<'a>(
+        &mut self,
+        tag: Tag,
+        bytes: &'a [u8],
+        units: &Units,
+        packed: &mut Packed,
+    ) -> Result<&'a [u8], Wrong> {
+        let count = usize::from(stopped_values(tag).unwrap_or(0));
+        let len = payload(tag).ok_or(Wrong::UnknownTag(tag))?;
+        let (values, behind) = bytes.split_at_checked(count * 8).ok_or(Wrong::CutShort)?;
+        let (own, behind) = behind.split_at_checked(len).ok_or(Wrong::CutShort)?;
+        let mut slot = 0;
+        if tag == STATE {
+            packed.way.go_on_with(Words(own).state());
+        } else if stopped_values(tag).is_some() {
+            // A state follows, so that nobody asks where the stack is.
+            let stop = Words(own).stop().ok_or(Wrong::CutShort)?;
+            let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
+            slot = unit.operations.slot;
+            packed.instructions += unit.steps_before(&stop) as u64;
+        }
+        let values = values.as_chunks().0;
+        match self.control.push(Shape::special(tag)) {
+            Some(place) => self.values.push_new(slot, values, place),
+            None => self.values.push(slot, values),
+        }
+        self.rest.extend_from_slice(own);
+        Ok(behind)
+    }
+
+    /// The parts of the segment.
+    pub(super) fn finish(&mut self) -> [Vec<u8>; 4] {
+        let zip = |bytes: &[u8]| zstd::bulk::compress(bytes, 3).expect("memory for what is packed");
+        let (executed, rest) = (zip(&self.executed), zip(&self.rest));
+        self.executed.clear();
+        self.is_executed.fill(false);
+        self.rest.clear();
+        [executed, self.control.finish(), self.values.finish(), rest]
+    }
+}
