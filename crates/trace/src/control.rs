@@ -159,7 +159,6 @@ pub struct ControlEncoder<K = u32> {
     len: u64,
 }
 
-#[expect(private_bounds, reason = "others keep tags alone")]
 impl<K: Kept> Default for ControlEncoder<K> {
     fn default() -> Self {
         Self::new()

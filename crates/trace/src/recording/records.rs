@@ -22,6 +22,7 @@ pub(super) struct Packed {
 }
 
 /// Packs one segment after the other; keeps its tables.
+#[derive(Default)]
 pub(super) struct Packing {
     control: ControlEncoder<Shape>,
     values: ValueEncoder,
@@ -30,18 +31,6 @@ pub(super) struct Packing {
     /// The numbers of all units that are executed, in the order in which they are first; and whether one is among them.
     executed: Vec<u8>,
     is_executed: Vec<bool>,
-}
-
-impl Default for Packing {
-    fn default() -> Self {
-        Self {
-            control: ControlEncoder::new(),
-            values: ValueEncoder::new(),
-            rest: Vec::new(),
-            executed: Vec::new(),
-            is_executed: Vec::new(),
-        }
-    }
 }
 
 /// How many records are packed at once at most.
