@@ -35,6 +35,10 @@ pub const CALL: Tag = SPECIAL | 4;
 /// `execve`, `rt_sigreturn`), nor by those that begin with one (the child of `fork`).
 pub const RESULT: Tag = SPECIAL | 5;
 
+/// A [`State`] follows, which the thread has anyway: nothing has happened. What comes behind it can be understood without what comes before.
+/// Soon after the beginning of each buffer, there is one.
+pub const SAME_STATE: Tag = SPECIAL | 6;
+
 /// The tag of a record of a unit that was left in the middle, behind so many values.
 #[must_use]
 pub const fn stopped(values: u16) -> Tag {
@@ -51,7 +55,7 @@ pub const fn stopped_values(tag: Tag) -> Option<u16> {
 #[must_use]
 pub const fn payload(tag: Tag) -> Option<usize> {
     Some(match tag {
-        STATE => size_of::<State>(),
+        STATE | SAME_STATE => size_of::<State>(),
         NOT_CALLED => 0,
         CALL => size_of::<Call>(),
         RESULT => size_of::<CallResult>(),

@@ -14,6 +14,7 @@ use core::arch::naked_asm;
 use core::sync::atomic::Ordering;
 use relive_abi::engine::{Arena, Boot, TIME, VERIFY};
 use relive_abi::kernel;
+use relive_abi::trace::STATE;
 
 /// Where the engine is entered in a new program, on a stack of its own.
 ///
@@ -42,7 +43,7 @@ unsafe extern "C" fn begin(boot: &Boot) {
     signals::use_own_stack(thread);
     thread.resume = process.go_on(thread, boot.rip, By::OUTSIDE);
     thread.sign();
-    thread.write_state(&boot.registers, boot.rflags, boot.rip);
+    thread.write_state(&boot.registers, boot.rflags, boot.rip, STATE);
     thread.put_in();
     *guard = Some(process);
 }

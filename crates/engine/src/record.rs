@@ -80,17 +80,17 @@ impl Thread {
     }
 
     /// Writes down what the thread goes on with.
-    pub fn write_state(&mut self, registers: &[u64; 16], flags: u64, pc: u64) {
+    pub fn write_state(&mut self, registers: &[u64; 16], flags: u64, pc: u64, tag: Tag) {
         if self.is_traced() {
             let state = State { registers: *registers, flags, pc, fs: kernel::fs_base(), gs: self.gs_base };
-            self.write(&state, STATE);
+            self.write(&state, tag);
         }
     }
 
     /// The same, as the engine finds it.
     pub fn write_context(&mut self) {
         let Context { registers, rflags, pc, .. } = self.context;
-        self.write_state(&registers, rflags, pc);
+        self.write_state(&registers, rflags, pc, STATE);
     }
 
     /// Writes down that a unit, with exits from this tag on, was left in the middle.
@@ -140,13 +140,13 @@ impl Thread {
         *register = if pen.register == POINTER { self.r11 } else { self.host };
     }
 
-    /// Back into the cache, with the state of the program at `pc`.
-    pub fn put_into(&mut self, context: &mut UserContext, pc: u64) {
+    /// Back into the cache, with the state of the program at `pc`, which is [`STATE`] or [`SAME_STATE`].
+    pub fn put_into(&mut self, context: &mut UserContext, pc: u64, tag: Tag) {
         if !self.is_traced() {
             return;
         }
         let registers = core::array::from_fn(|number| *context.register(number));
-        self.write_state(&registers, context.rflags, pc);
+        self.write_state(&registers, context.rflags, pc, tag);
         self.resumed = if context.rflags & TRAP_FLAG != 0 { [context.rip, pc] } else { [0; 2] };
         let register = context.register(R11);
         self.r11 = *register;

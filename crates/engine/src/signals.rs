@@ -28,6 +28,7 @@ use crate::translate::{Pen, RETURNING, Source as _, is_call, is_place, skip_call
 use core::arch::{asm, naked_asm};
 use relive_abi::PAGE;
 use relive_abi::kernel::{self, EINTR, EINVAL, ENOMEM, EPERM, Errno};
+use relive_abi::trace::{SAME_STATE, STATE, Tag};
 
 /// How many signals there are, with the one that does not exist.
 const SIGNALS: usize = 65;
@@ -59,7 +60,7 @@ pub const NEEDED: u64 = 1 << (TRAP - 1) | 1 << (SEGV - 1);
 /// All others.
 pub const ALL_BUT_NEEDED: u64 = !NEEDED;
 
-/// Not a signal: the code has changed, so what comes after this instruction has to be translated again.
+/// Not a signal: what comes after this instruction is to be looked up again, as the code has changed, or the thread is to say where it is.
 const CHANGED: i32 = -1;
 /// A fault of access, as the kernel says it.
 const NO_RIGHT: i32 = 2;
@@ -257,6 +258,10 @@ unsafe extern "C" fn on_signal(number: i32, info: &mut SignalInfo, context: &mut
     let thread = current();
     let is_fault = info.is_fault();
     if is_fault && number == SEGV && thread.has_filled(info.address, context) {
+        if thread.put_aside.number == 0 {
+            // Whoever reads the next buffer shall not need those before it.
+            step(thread, SignalInfo::new(CHANGED), context);
+        }
         return;
     }
     if !is_fault && is_watched(number) && (thread.put_aside.number != 0 || is_hidden(thread, number)) {
@@ -440,7 +445,7 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
                 thread.write_stop(tag, &mark, context);
                 if info.number == CHANGED {
                     thread.interrupted.leave((unit, &mark), mark.pc, log);
-                    return go_on(thread, process, context, mark.pc);
+                    return go_on(thread, process, context, mark.pc, SAME_STATE);
                 }
                 thread.interrupted.push(at, context.rsp, (unit, &mark), cut(mark.pc), log);
                 context.rip = mark.pc;
@@ -558,14 +563,14 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
     *context.register(RDI) = number as u64;
     *context.register(RSI) = frame + core::mem::offset_of!(Frame, info) as u64;
     *context.register(RDX) = frame + core::mem::offset_of!(Frame, context) as u64;
-    go_on(thread, process, context, action.handler);
+    go_on(thread, process, context, action.handler, STATE);
     context.stack = own_stack;
 }
 
-/// Goes on at a place of the program.
-fn go_on(thread: &mut Thread, process: &mut Process, context: &mut UserContext, pc: u64) {
+/// Goes on at a place of the program. The tag says whether this is because something has happened.
+fn go_on(thread: &mut Thread, process: &mut Process, context: &mut UserContext, pc: u64, tag: Tag) {
     context.rip = process.go_on(thread, pc, By::OUTSIDE);
-    thread.put_into(context, pc);
+    thread.put_into(context, pc, tag);
 }
 
 /// The program does not handle it (any more).
@@ -578,7 +583,7 @@ fn without_handler(thread: &mut Thread, process: &mut Process, info: &SignalInfo
         raise(info.number);
         context.mask &= !(1 << (info.number - 1));
     }
-    go_on(thread, process, context, context.rip);
+    go_on(thread, process, context, context.rip, STATE);
 }
 
 /// Sends a signal to this thread.
@@ -624,7 +629,7 @@ pub fn return_from_handler(thread: &mut Thread) -> ! {
         None => die(b"relive: a signal before the start\n"),
     };
     let pc = core::mem::replace(&mut context.rip, resume);
-    thread.put_into(&mut context, pc);
+    thread.put_into(&mut context, pc, STATE);
     thread.hidden = context.mask & NEEDED;
     context.mask &= !NEEDED;
     // What is given back arrives with the mask that is restored here.

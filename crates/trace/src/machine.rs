@@ -59,21 +59,6 @@ impl Machine {
         State { registers, flags, pc, fs, gs }
     }
 
-    /// Where the stack is.
-    pub(crate) fn stack(&self) -> u64 {
-        self.registers[Gpr::RSP.number()]
-    }
-
-    /// String instructions go downwards from now on, or upwards.
-    pub(crate) fn turn(&mut self, backwards: bool) {
-        self.backwards = backwards;
-    }
-
-    /// A register is known to hold this.
-    pub(crate) fn set(&mut self, register: Gpr, value: u64) {
-        self.registers[register.number()] = value;
-    }
-
     /// Whether string instructions go downwards.
     pub(crate) fn is_backwards(&self) -> bool {
         self.backwards

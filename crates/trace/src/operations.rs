@@ -81,26 +81,8 @@ pub(crate) struct Way {
     pub(crate) operations: u32,
     /// How many values are written down.
     pub(crate) values: u16,
-    /// The value that says where the stack was at some place; none if the unit's start is that place.
-    pub(crate) stack: Option<u16>,
-    /// How far the stack has moved since.
-    pub(crate) moved: i64,
-    /// What becomes of the direction flag.
-    pub(crate) direction: Direction,
     /// The registers that are known then.
     pub(crate) known: RegSet,
-}
-
-/// What becomes of the direction flag on the way to an exit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// It stays as it was.
-    #[default]
-    Same,
-    /// It is this afterwards.
-    Backwards(bool),
-    /// It is among the flags that this value is.
-    Value(u16),
 }
 
 impl Operations {
@@ -196,12 +178,6 @@ impl Compiler {
         let before = self.knowledge;
         let needed = self.knowledge.step(&accesses, &replayed);
         let known = before.known() | needed.before;
-        self.stack(&replayed, &needed);
-        if needed.flags {
-            self.way.direction = Direction::Value(self.way.values + needed.before.gprs().count() as u16);
-        } else if let Some(backwards) = replayed.backwards {
-            self.way.direction = Direction::Backwards(backwards);
-        }
         if !is_short(&accesses, &replayed, &needed) {
             let after = std::mem::replace(&mut self.knowledge, before);
             self.settle(RegSet::GPRS);
@@ -230,18 +206,6 @@ impl Compiler {
         }
         for register in (RegSet::GPRS - self.knowledge.known()).gprs() {
             self.moved[register.number()] = 0;
-        }
-    }
-
-    /// Where the stack is behind an instruction, of whose values none has been counted.
-    fn stack(&mut self, replayed: &Replayed, needed: &Needed) {
-        if needed.after.contains(RegSet::gpr(Gpr::RSP)) {
-            let first = needed.len() - needed.after.gprs().count();
-            let index = needed.after.gprs().position(|register| register == Gpr::RSP).unwrap_or(0);
-            self.way.stack = Some(self.way.values + (first + index) as u16);
-            self.way.moved = 0;
-        } else if let Some(set) = replayed.sets.iter().find(|set| set.to == Gpr::RSP) {
-            self.way.moved += set.moved_by().unwrap_or(0);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::machine::{Found, Machine, Values};
 use crate::units::{State, Unit, Units, Words};
 use crate::visit::{Event, Ran, Visitor};
 use relive_abi::trace::{
-    CALL, Call, CallResult, NOT_CALLED, RESULT, SPECIAL, STATE, Stop, Tag, stopped_values,
+    CALL, Call, CallResult, NOT_CALLED, RESULT, SAME_STATE, SPECIAL, STATE, Stop, Tag, stopped_values,
 };
 
 /// What a thread has written down, whatever form it has.
@@ -130,6 +130,7 @@ impl Replay {
                 self.machine = Some(Machine::new(&state));
                 visitor.event(&Event::State(state));
             }
+            SAME_STATE => self.machine = Some(Machine::new(&source.state()?)),
             NOT_CALLED => visitor.event(&Event::NotCalled),
             CALL => {
                 let Call { number, arguments, time } = source.call()?;

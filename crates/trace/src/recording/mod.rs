@@ -2,9 +2,9 @@
 
 mod packing;
 mod records;
+mod seams;
 mod shapes;
 mod thread;
-mod way;
 mod window;
 
 use crate::file::writer::Writer;
@@ -28,6 +28,8 @@ pub use window::{IsPlace, Point, Window};
 
 /// How much of a thread goes into one segment, before it is packed.
 const SEGMENT: u64 = 16 << 20;
+/// How many times as long it may get if there is nowhere to cut it.
+const LONG: u64 = 4;
 /// How long a segment may be open. When this process is ended by somebody, what happened later may be lost.
 const LONGEST: Duration = Duration::from_secs(2);
 
@@ -193,9 +195,30 @@ impl Recording {
     }
 
     /// What a thread has written down, behind what it has before. All units that it mentions have been told of.
-    pub fn records(&mut self, number: u32, tid: u32, bytes: &[u8]) {
+    pub fn records(&mut self, number: u32, tid: u32, mut bytes: &[u8]) {
         let now = self.started.elapsed();
         self.raw += bytes.len() as u64;
+        let is_due = self.processes.get(&number).and_then(|followed| followed.threads.get(&tid));
+        let is_due = is_due
+            .is_some_and(|thread| thread.raw >= self.segment || now.saturating_sub(thread.begins) >= LONGEST);
+        if is_due {
+            self.update(number);
+            let followed = self.processes.get(&number);
+            let seam = followed.and_then(|followed| {
+                let traced = read(&followed.traced);
+                seams::seam(bytes, &traced.shapes, self.kind.memory)
+            });
+            if let Some(seam) = seam {
+                let (end, rest) = bytes.split_at(seam);
+                self.add(number, tid, end, now);
+                self.close(number, tid, false);
+                bytes = rest;
+            }
+        }
+        self.add(number, tid, bytes, now);
+    }
+
+    fn add(&mut self, number: u32, tid: u32, bytes: &[u8], now: Duration) {
         let Some(followed) = self.processes.get_mut(&number) else { return };
         let threads = &mut self.threads;
         let thread = followed.threads.entry(tid).or_insert_with(|| {
@@ -206,13 +229,13 @@ impl Recording {
         records.clear();
         records.extend_from_slice(bytes);
         thread.add(records, now);
-        if thread.raw >= self.segment || now.saturating_sub(thread.begins) >= LONGEST {
-            self.close(number, tid);
+        if thread.raw >= self.segment * LONG {
+            self.close(number, tid, true);
         }
     }
 
-    /// Has what a thread has written down packed.
-    fn close(&mut self, number: u32, tid: u32) {
+    /// Has what a thread has written down packed. If it goes on, and not at a seam, it has to be found out with what.
+    fn close(&mut self, number: u32, tid: u32, goes_on: bool) {
         self.write_code(number);
         let Some(followed) = self.processes.get_mut(&number) else { return };
         let Some(thread) = followed.threads.get_mut(&tid) else { return };
@@ -237,14 +260,14 @@ impl Recording {
             len: 0,
         };
         let (traced, line) = (followed.traced.clone(), thread.line.clone());
-        self.packers.pack(Job { segment, records, traced, line });
+        self.packers.pack(Job { segment, records, goes_on, traced, line });
     }
 
     /// A process is over.
     pub fn over(&mut self, number: u32) {
         let Some(followed) = self.processes.get(&number) else { return };
         for tid in followed.threads.keys().copied().collect::<Vec<_>>() {
-            self.close(number, tid);
+            self.close(number, tid, false);
         }
         let Some(followed) = self.processes.get_mut(&number) else { return };
         // Its code stays for those that were forked off.

@@ -2,6 +2,7 @@
 
 use super::Traced;
 use super::records::Packing;
+use super::seams;
 use super::thread::Line;
 use super::window::Cutter;
 use crate::file::Segment;
@@ -18,6 +19,8 @@ const WAITING: usize = 1;
 pub(super) struct Job {
     pub(super) segment: Segment,
     pub(super) records: Vec<Vec<u8>>,
+    /// Whether the next one begins with what is known where this one ends.
+    pub(super) goes_on: bool,
     pub(super) traced: Arc<RwLock<Traced>>,
     pub(super) line: Arc<Line>,
 }
@@ -71,7 +74,7 @@ fn work(waiting: &Mutex<Receiver<Job>>, shared: &Shared) {
     let mut packing = Packing::default();
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { mut segment, mut records, traced, line }) = job else { break };
+        let Ok(Job { mut segment, mut records, goes_on, traced, line }) = job else { break };
         // Which part is wanted is known when all before it is, and that takes longer than to pack it.
         let cut = (!shared.cutter.window.is_all()).then(|| {
             let mut known = line.wait_for(segment.number);
@@ -93,10 +96,14 @@ fn work(waiting: &Mutex<Receiver<Job>>, shared: &Shared) {
             segment.lens = parts.each_ref().map(|part| part.len() as u64);
             known.instructions += packed.instructions;
             shared.instructions.fetch_add(packed.instructions, Ordering::Relaxed);
-            let traced = traced.read().unwrap_or_else(PoisonError::into_inner);
+            let before = known.machine.take();
             let end = match packed.wrong {
-                None => packed.way.end(known.machine.take(), &traced, &records),
                 Some(wrong) => Err(wrong),
+                None if !goes_on => Ok(None),
+                None => {
+                    let traced = traced.read().unwrap_or_else(PoisonError::into_inner);
+                    seams::end(before, &traced, &records)
+                }
             };
             match end {
                 Ok(machine) => known.machine = machine,

@@ -1,14 +1,13 @@
 //! Packs the records of a segment.
 
 use super::Traced;
-use super::shapes::{FEW, Gone, Shape, Shapes};
-use super::way::Way;
+use super::shapes::{FEW, Shape, Shapes};
 use crate::columns::put_number;
 use crate::control::Kept as _;
 use crate::replay::Wrong;
 use crate::units::{Units, Words};
 use crate::{ControlEncoder, ValueEncoder};
-use relive_abi::trace::{STATE, Tag, payload, stopped_values};
+use relive_abi::trace::{Tag, payload, stopped_values};
 use std::sync::{PoisonError, RwLock};
 
 /// What was found in the records of a segment.
@@ -16,7 +15,6 @@ use std::sync::{PoisonError, RwLock};
 pub(super) struct Packed {
     pub(super) instructions: u64,
     pub(super) records: u64,
-    pub(super) way: Way,
     /// What could not be understood, so that the rest was left out.
     pub(super) wrong: Option<Wrong>,
 }
@@ -35,14 +33,12 @@ pub(super) struct Packing {
 
 /// How many records are packed at once at most.
 const AT_ONCE: u32 = (ValueEncoder::ROOM / FEW as usize) as u32;
-/// After how many records a place is marked. About as many are read again when the end of the segment is looked for.
-const APART: u32 = 4096;
 
 impl Packing {
     /// Packs records, as far as they make sense.
     pub(super) fn pack(&mut self, records: &[Vec<u8>], traced: &RwLock<Traced>) -> Packed {
         let mut packed = Packed::default();
-        for (number, bytes) in records.iter().enumerate() {
+        for bytes in records {
             // One after the other, so that nobody who has something to add waits long.
             let traced = traced.read().unwrap_or_else(PoisonError::into_inner);
             let Traced { process, shapes } = &*traced;
@@ -51,9 +47,9 @@ impl Packing {
             let result = match units.is_of_memory() {
                 true => {
                     self.values.make_room(units.slots() as usize);
-                    self.pack_one::<true>(number, bytes, units, shapes, &mut packed)
+                    self.pack_one::<true>(bytes, units, shapes, &mut packed)
                 }
-                false => self.pack_one::<false>(number, bytes, units, shapes, &mut packed),
+                false => self.pack_one::<false>(bytes, units, shapes, &mut packed),
             };
             if let Err(wrong) = result {
                 packed.wrong = Some(wrong);
@@ -65,23 +61,16 @@ impl Packing {
 
     fn pack_one<const MEMORY: bool>(
         &mut self,
-        number: usize,
         bytes: &[u8],
         units: &Units,
         shapes: &Shapes,
         packed: &mut Packed,
     ) -> Result<(), Wrong> {
-        let (mut rest, mut since) = (bytes, APART);
+        let mut rest = bytes;
         loop {
-            if MEMORY && since >= APART {
-                packed.way.mark(number, bytes.len() - rest.len());
-                since = 0;
-            }
-            let (count, gone) = self.pass_expected::<MEMORY>(&mut rest);
-            packed.instructions += gone.steps();
+            let (count, steps) = self.pass_expected::<MEMORY>(&mut rest);
+            packed.instructions += steps;
             packed.records += u64::from(count);
-            packed.way.moved(gone.moved());
-            since += count;
             if count == AT_ONCE {
                 continue;
             }
@@ -96,20 +85,18 @@ impl Packing {
                     rest = behind;
                     let values = values.as_chunks().0;
                     self.push(shape, units, values);
-                    packed.instructions += shape.gone().steps();
-                    packed.way.passed(&shape, values, units);
+                    packed.instructions += shape.steps();
                 }
                 None => rest = self.special(tag, behind, units, packed)?,
             }
             packed.records += 1;
-            since += 1;
         }
     }
 
-    /// Packs records that were expected and have plain shapes: how many, and how far the thread goes with them.
+    /// Packs records that were expected and have plain shapes: how many, and how many instructions these are.
     #[inline(never)]
-    fn pass_expected<const MEMORY: bool>(&mut self, rest: &mut &[u8]) -> (u32, Gone) {
-        let (mut bytes, mut gone) = (*rest, Gone::default());
+    fn pass_expected<const MEMORY: bool>(&mut self, rest: &mut &[u8]) -> (u32, u64) {
+        let (mut bytes, mut steps) = (*rest, 0);
         let control = &mut self.control;
         let count = self.values.expected(|expected| {
             control.push_expected(AT_ONCE, |shape: &Shape| {
@@ -125,12 +112,12 @@ impl Packing {
                     bytes = behind;
                     expected.push(shape.slot(), values.as_chunks().0);
                 }
-                gone.add(shape);
+                steps += shape.steps();
                 true
             })
         });
         *rest = bytes;
-        (count, gone)
+        (count, steps)
     }
 
     /// A record of a unit.
@@ -162,10 +149,7 @@ impl Packing {
         let (values, behind) = bytes.split_at_checked(count * 8).ok_or(Wrong::CutShort)?;
         let (own, behind) = behind.split_at_checked(len).ok_or(Wrong::CutShort)?;
         let mut slot = 0;
-        if tag == STATE {
-            packed.way.go_on_with(Words(own).state());
-        } else if stopped_values(tag).is_some() {
-            // A state follows, so that nobody asks where the stack is.
+        if stopped_values(tag).is_some() {
             let stop = Words(own).stop().ok_or(Wrong::CutShort)?;
             let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
             slot = unit.operations.slot;
