@@ -190,9 +190,11 @@ impl Cache {
                 (entrance, source)
             }
             By::Source(from) => (Entrance::Jump, from),
+            By::State => (Entrance::Jump, Source::Outside),
         };
         let known = match by {
             By::Exit(exit) if entrance != Entrance::Call => self.exits[exit as usize].known,
+            By::State if self.tags.is_some() => RegSet::GPRS,
             _ => RegSet::EMPTY,
         };
         let unit = self.find_version(pc, known, entrance, maps, log);
@@ -665,6 +667,8 @@ pub enum By {
     Exit(u32),
     /// By the engine, on behalf of something else.
     Source(Source),
+    /// By the engine, for reasons of its own, and all registers are written down.
+    State,
 }
 
 impl By {

@@ -569,7 +569,7 @@ fn deliver(thread: &mut Thread, process: &mut Process, info: &SignalInfo, contex
 
 /// Goes on at a place of the program. The tag says whether this is because something has happened.
 fn go_on(thread: &mut Thread, process: &mut Process, context: &mut UserContext, pc: u64, tag: Tag) {
-    context.rip = process.go_on(thread, pc, By::OUTSIDE);
+    context.rip = process.go_on(thread, pc, By::State);
     thread.put_into(context, pc, tag);
 }
 
