@@ -77,6 +77,11 @@ pub trait Analysis {
     /// The answer.
     type Report;
 
+    /// Whether accesses to memory are asked for. If not, a trace of control flow alone will do.
+    fn wants_memory(&self) -> bool {
+        true
+    }
+
     /// A part for a segment that is about to be replayed.
     fn part(&self, segment: &Segment) -> Self::Part;
 

@@ -82,7 +82,7 @@ impl Visitor for Calls<'_> {
 /// Prints all calls: thread, depth, how many instructions came before, and the function.
 pub(super) fn print(trace: &Trace, selected: &Selected, out: &mut dyn Write) -> Result<()> {
     let segments = selected.segments(trace);
-    let mut functions = Functions::default();
+    let mut functions = Functions::of(trace.modules());
     for of_thread in segments.chunk_by(|one, next| (one.process, one.thread) == (next.process, next.thread)) {
         let first = of_thread[0];
         let mut calls = Calls {
