@@ -23,7 +23,7 @@ A cache is SIZE,WAYS,LINE: so many bytes, so many lines in a set, so many bytes 
 /// Arguments of `relive analyze cache`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 

@@ -13,7 +13,7 @@ use std::io::Write;
 
 /// Arguments of `relive analyze hot-paths`.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 

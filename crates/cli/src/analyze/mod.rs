@@ -3,6 +3,7 @@
 mod cache;
 mod hot_paths;
 mod mix;
+pub(crate) mod on_line;
 mod places;
 mod profile;
 mod races;
@@ -22,9 +23,10 @@ use relive_analysis::file::File;
 use relive_analysis::{Analysis, driver};
 use relive_trace::{About, Trace};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::Write;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -60,7 +62,7 @@ pub(crate) struct Args {
 
 /// The questions.
 #[derive(Subcommand)]
-enum Question {
+pub(crate) enum Question {
     /// Which instructions are executed, by sort, by name and by where they are.
     Mix(mix::Args),
     /// By how much the address of each load and store moves from one time to the next.
@@ -83,7 +85,9 @@ enum Question {
 #[derive(ClapArgs)]
 struct Of {
     /// The trace
-    trace: PathBuf,
+    // None is that which is being made.
+    #[arg(required = true)]
+    trace: Option<PathBuf>,
 
     /// Write to a file instead of standard output
     #[arg(long, short, value_name = "FILE", help_heading = "How to print")]
@@ -178,8 +182,8 @@ fn once(question: &impl Once, open: impl FnOnce() -> Result<Trace>) -> Result<()
 impl Of {
     /// Opens the trace, or says why that cannot be done, and whether it is whole.
     fn open(&self) -> Result<Trace> {
-        let name = self.trace.display();
-        let trace = Trace::open(&self.trace).with_context(|| {
+        let name = self.name();
+        let trace = Trace::open(self.trace.as_deref().unwrap_or(Path::new(""))).with_context(|| {
             format!("{name}: not a trace that can be read (give a file that `relive trace` wrote)")
         })?;
         if let Some(at) = trace.cut_at() {
@@ -188,12 +192,21 @@ impl Of {
         Ok(trace)
     }
 
+    /// What is asked, for messages.
+    fn name(&self) -> Cow<'_, str> {
+        self.trace.as_ref().map_or("this run".into(), |trace| trace.to_string_lossy())
+    }
+
     /// Whether a trace has what is asked for.
     fn check(&self, about: &About, analysis: &impl Analysis) -> Result<()> {
-        if analysis.wants_memory() && !about.memory {
+        if analysis.wants_memory() { self.check_memory(about) } else { Ok(()) }
+    }
+
+    fn check_memory(&self, about: &About) -> Result<()> {
+        if !about.memory {
             anyhow::bail!(
                 "{}: a trace of control flow alone (trace again without --control-flow-only)",
-                self.trace.display()
+                self.name()
             );
         }
         Ok(())
@@ -202,7 +215,7 @@ impl Of {
     /// Has all of a trace looked at.
     fn ask(&self, trace: &Trace, analysis: &mut impl Analysis) -> Result<()> {
         self.check(trace.about(), analysis)?;
-        let unreadable = || format!("{}: cannot be read to its end", self.trace.display());
+        let unreadable = || format!("{}: cannot be read to its end", self.name());
         let file = File::new(trace, analysis.wants_memory()).with_context(unreadable)?;
         let progress = Progress::start(&[("replay", 1)]);
         progress.watch().begin(trace.segments().len());
@@ -233,12 +246,19 @@ impl Asked {
         report: &R,
         text: impl FnOnce(&R, &mut dyn Write) -> Result<()>,
     ) -> Result<()> {
-        write_to(self.of.output.as_deref(), |out| match self.json {
+        let print = |out: &mut dyn Write| match self.json {
             true => {
                 serde_json::to_writer_pretty(&mut *out, report)?;
                 Ok(writeln!(out)?)
             }
             false => text(report, out),
-        })
+        };
+        if self.of.trace.is_none() && self.of.output.is_none() {
+            // Standard output is that of the command.
+            let mut bytes = Vec::new();
+            print(&mut bytes)?;
+            return Ok(std::io::stderr().write_all(&bytes)?);
+        }
+        write_to(self.of.output.as_deref(), print)
     }
 }

@@ -25,7 +25,7 @@ Files that have changed since, or are gone, are left out, and a warning says so.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("output", |output| output
     .help("Where the profile goes [default: the name of the trace with .rprof]")))]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     of: Of,
 
@@ -54,7 +54,13 @@ impl Once for Args {
         }
         let changed = traced.modules.iter().filter(|module| !is_as_traced(module, "it is left out"));
         let changed = changed.map(|module| module.path.clone()).collect();
-        let output = self.of.output.clone().unwrap_or_else(|| self.of.trace.with_extension("rprof"));
+        let output = self.of.output.clone().unwrap_or_else(|| {
+            let trace = self.of.trace.as_deref();
+            trace.map_or_else(
+                || format!("{}.rprof", traced.name).into(),
+                |trace| trace.with_extension("rprof"),
+            )
+        });
         save_all(&self.describe, &output, &seen, traced.began, changed)
     }
 }

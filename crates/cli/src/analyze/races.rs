@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use relive_analysis::Analysis as _;
 use relive_analysis::races::discipline::{self, Discipline, Guard};
 use relive_analysis::races::{Access, FindVariables, Races, Report, Side};
-use relive_trace::Trace;
+use relive_trace::{About, Trace};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ Exit status: 0 nothing was found, 1 something was, 2 the file cannot be read or 
 /// Arguments of `relive analyze races`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 
@@ -46,13 +46,20 @@ impl Args {
     pub(super) fn of(&self) -> &Of {
         &self.asked.of
     }
+
+    /// Whether a trace has what is asked for.
+    pub(super) fn check(&self, about: &About) -> Result<()> {
+        self.of().check_memory(about)?;
+        if !about.order {
+            bail!("{}: the order between threads was not written down (trace again)", self.of().name());
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn run(args: &Args, trace: &Trace) -> Result<()> {
     let (asked, of) = (&args.asked, &args.asked.of);
-    if trace.about().memory && !trace.about().order {
-        bail!("{}: the order between threads was not written down (trace again)", of.trace.display());
-    }
+    args.check(trace.about())?;
     let traced = Traced::of_file(trace);
     let files = Files::open(&traced, &asked.debug_root);
     let places = Places::new(&traced, &files, asked.mangled);

@@ -11,7 +11,7 @@ use std::io::Write;
 
 /// Arguments of `relive analyze reuse`.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 

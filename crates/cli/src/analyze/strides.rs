@@ -10,7 +10,7 @@ use std::io::Write;
 
 /// Arguments of `relive analyze strides`.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 }

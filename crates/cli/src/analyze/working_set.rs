@@ -11,7 +11,7 @@ use std::num::NonZeroU64;
 
 /// Arguments of `relive analyze working-set`.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 
