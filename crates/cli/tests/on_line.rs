@@ -126,8 +126,9 @@ fn nothing_else_is_stored() {
     assert_eq!(files, ["program.rprof"]);
     let said = errors(&output);
     assert!(said.contains("not stored"), "{said}");
-    let (mix, races) = (said.find("By function").expect("a mix"), said.find("1 race\n").expect("races"));
-    assert!(mix < races && said.contains("work [program]") && said.contains("shared, "), "{said}");
+    // Whether the threads race depends on which comes first.
+    let (mix, races) = (said.find("By function").expect("a mix"), said.rfind(" race").expect("an answer"));
+    assert!(mix < races && said.contains("work [program]"), "{said}");
     // More than fits in memory.
     let args = ["trace", "-q", "--no-store", "--analysis-memory", "10K", "--analyze", "hot-paths", "--"];
     let (output, _) = in_folder(empty.path(), &[&args[..], &[text(&program)]].concat());

@@ -2,6 +2,7 @@
 
 mod packing;
 mod records;
+mod scan;
 mod shapes;
 mod thread;
 pub mod watch;

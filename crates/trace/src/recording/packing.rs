@@ -2,6 +2,7 @@
 
 use super::Traced;
 use super::records::Packing;
+use super::scan::scan;
 use super::thread::Line;
 use super::watch::{Told, Watcher};
 use super::window::Cutter;
@@ -88,8 +89,11 @@ fn work(waiting: &Mutex<Receiver<Job>>, shared: &Shared) {
             }
             known
         });
-        let packed = packing.pack(&records, &traced);
-        let parts = packing.finish();
+        let is_stored = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).is_wanted();
+        let (packed, parts) = match is_stored {
+            true => (packing.pack(&records, &traced), packing.finish()),
+            false => (scan(&records, &traced), Default::default()),
+        };
         let mut known = cut.unwrap_or_else(|| line.wait_for(segment.number));
         if known.wrong.is_none() && !records.is_empty() {
             segment.state = known.machine.as_ref().map(|machine| machine.state(0));

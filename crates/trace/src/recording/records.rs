@@ -6,7 +6,7 @@ use super::way::Way;
 use crate::columns::put_number;
 use crate::control::Kept as _;
 use crate::replay::Wrong;
-use crate::units::{Units, Words};
+use crate::units::{Unit, Units, Words};
 use crate::{ControlEncoder, ValueEncoder};
 use relive_abi::trace::{STATE, Tag, payload, stopped_values};
 use std::sync::{PoisonError, RwLock};
@@ -36,7 +36,7 @@ pub(super) struct Packing {
 /// How many records are packed at once at most.
 const AT_ONCE: u32 = (ValueEncoder::ROOM / FEW as usize) as u32;
 /// After how many records a place is marked. About as many are read again when the end of the segment is looked for.
-const APART: u32 = 4096;
+pub(super) const APART: u32 = 4096;
 
 impl Packing {
     /// Packs records, as far as they make sense.
@@ -141,9 +141,14 @@ impl Packing {
         };
         self.values.push_new(shape.slot(), values, place);
         // None is expected that comes for the first time.
-        if let Some((unit, _)) = units.find(shape.tag())
-            && !std::mem::replace(&mut self.is_executed[unit.number as usize], true)
-        {
+        if let Some((unit, _)) = units.find(shape.tag()) {
+            self.note(unit);
+        }
+    }
+
+    /// A unit is executed, perhaps for the first time.
+    fn note(&mut self, unit: &Unit) {
+        if !std::mem::replace(&mut self.is_executed[unit.number as usize], true) {
             put_number(&mut self.executed, unit.number.into());
         }
     }
@@ -169,6 +174,7 @@ impl Packing {
             let stop = Words(own).stop().ok_or(Wrong::CutShort)?;
             let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
             slot = unit.operations.slot;
+            self.note(unit);
             packed.instructions += unit.steps_before(&stop) as u64;
         }
         let values = values.as_chunks().0;
