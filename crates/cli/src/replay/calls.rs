@@ -1,6 +1,6 @@
 //! Which functions threads call, one in the other.
 
-use super::select::Selected;
+use super::select::{Range, Selected};
 use crate::functions::Functions;
 use crate::output::field;
 use anyhow::Result;
@@ -25,7 +25,7 @@ enum Next {
 
 struct Calls<'a> {
     process: &'a Process,
-    selected: &'a Selected,
+    range: Range,
     thread: u32,
     functions: &'a mut Functions,
     /// By address of a function: its name.
@@ -39,7 +39,7 @@ struct Calls<'a> {
 
 impl Calls<'_> {
     fn line(&mut self, ran: &Ran<'_>) {
-        if !self.selected.has(self.before) || self.result.is_err() {
+        if !self.range.has(self.before) || self.result.is_err() {
             return;
         }
         let pc = ran.unit.pieces[0].0;
@@ -87,7 +87,7 @@ pub(super) fn print(trace: &Trace, selected: &Selected, out: &mut dyn Write) -> 
         let first = of_thread[0];
         let mut calls = Calls {
             process: trace.process(first.process)?,
-            selected,
+            range: selected.range(first),
             thread: first.thread,
             functions: &mut functions,
             names: HashMap::new(),
