@@ -146,6 +146,29 @@ fn from_and_to_functions() {
     assert!(errors(&output).contains("no function nowhere"), "{}", errors(&output));
 }
 
+/// A program that is another build by now has no names for what was executed. Somebody says so, once.
+#[test]
+fn another_build() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = trace(&folder, &["--control-flow-only"]);
+    let program = folder.path().join("program");
+    let other = compile("gcc", &["-O0", "-pthread"], ("program.c", PROGRAM));
+    std::fs::copy(&*other, &program).expect("a copy");
+    let check = |why: &str| {
+        let output = relive(&["replay", text(&file), "--calls"]);
+        assert!(output.status.success());
+        let said = errors(&output);
+        assert!(said.contains(text(&program)) && said.contains(why), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        let calls = String::from_utf8(output.stdout).expect("text");
+        let has = |name: &str| calls.lines().any(|line| line.contains(&format!(" {name}")));
+        assert!(!has("outer") && !has("inner") && has("__libc_start_main") && has("0x"));
+    };
+    check("is not the build that was traced");
+    std::fs::remove_file(&program).expect("it was there");
+    check("cannot be read any more");
+}
+
 #[test]
 fn control_flow_alone() {
     let folder = tempfile::tempdir().expect("a folder");
