@@ -1,6 +1,7 @@
 //! How often units were executed, and by which exits they were left.
 
 use crate::map::Map;
+use crate::profile::Left;
 use relive_trace::units::Unit;
 use relive_trace::visit::{Ran, Visitor};
 use std::sync::Arc;
@@ -47,6 +48,24 @@ impl Executions {
         self.starts[unit] = start as u32;
         self.exits.resize(start + exits, 0);
         start
+    }
+
+    /// The last of so many instructions before an exit was not executed after all: a call of the kernel that was not made.
+    pub(crate) fn stop_before(&mut self, Left { unit, exit }: Left, steps: u32) {
+        let start = self.starts.get(unit as usize).copied().filter(|start| *start != NONE);
+        let count = start.and_then(|start| self.exits.get_mut((start + exit) as usize));
+        if let Some(count) = count.filter(|count| **count > 0) {
+            *count -= 1;
+            *self.stopped.entry((unit, steps.saturating_sub(1))).or_default() += 1;
+        }
+    }
+
+    /// A unit that was left in the middle was so behind another number of instructions.
+    pub(crate) fn move_stop(&mut self, unit: u32, from: u32, to: u32) {
+        if let Some(count) = self.stopped.get_mut(&(unit, from)).filter(|count| **count > 0) {
+            *count -= 1;
+            *self.stopped.entry((unit, to)).or_default() += 1;
+        }
     }
 
     /// Adds those of another part of the same process.

@@ -13,15 +13,16 @@ pub struct File<'t> {
     segments: Vec<Segment>,
     /// Where these are in the trace.
     order: Vec<usize>,
+    memory: bool,
 }
 
 impl<'t> File<'t> {
-    /// All of a trace whose code can be read.
+    /// All of a trace whose code can be read; with or without accesses to memory.
     ///
     /// # Errors
     ///
     /// If the code of a process cannot be read.
-    pub fn new(trace: &'t Trace) -> Result<Self, TraceError> {
+    pub fn new(trace: &'t Trace, memory: bool) -> Result<Self, TraceError> {
         let all = trace.segments();
         let mut order: Vec<usize> = (0..all.len()).collect();
         // Segments of a thread are in order already.
@@ -33,7 +34,7 @@ impl<'t> File<'t> {
             let &relive_trace::Segment { process, thread, number, first_instruction, .. } = &all[index];
             Segment { process, thread, number, instruction: first_instruction }
         });
-        Ok(Self { trace, segments: segments.collect(), order })
+        Ok(Self { trace, segments: segments.collect(), order, memory })
     }
 }
 
@@ -45,7 +46,11 @@ impl Source for File<'_> {
     }
 
     fn replay<V: Visitor>(&self, index: usize, visitor: &mut V) -> Result<(), TraceError> {
-        self.trace.replay(&self.trace.segments()[self.order[index]], visitor)
+        let segment = &self.trace.segments()[self.order[index]];
+        match self.memory {
+            true => self.trace.replay(segment, visitor),
+            false => self.trace.replay_control(segment, visitor),
+        }
     }
 }
 

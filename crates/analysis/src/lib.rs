@@ -22,6 +22,7 @@
 //! |---|---|
 //! | [`driver`] | replays segments side by side, combines parts in order |
 //! | [`mod@file`] | segments out of the file of a trace |
+//! | [`on_line`] | segments while they are recorded |
 //! | [`place`] | where in the program something happened |
 //! | [`executions`] | how often units were executed |
 //! | [`steps`] | numbers for every instruction of every unit |
@@ -34,6 +35,7 @@ pub mod file;
 pub mod hot_paths;
 pub mod map;
 pub mod mix;
+pub mod on_line;
 pub mod place;
 pub mod profile;
 pub mod races;
@@ -76,6 +78,11 @@ pub trait Analysis {
     type Part: Visitor + Send;
     /// The answer.
     type Report;
+
+    /// Whether accesses to memory are asked for. If not, a trace of control flow alone will do.
+    fn wants_memory(&self) -> bool {
+        true
+    }
 
     /// A part for a segment that is about to be replayed.
     fn part(&self, segment: &Segment) -> Self::Part;

@@ -82,6 +82,10 @@ impl Analysis for Mix {
     type Part = Executions;
     type Report = Report;
 
+    fn wants_memory(&self) -> bool {
+        false
+    }
+
     fn part(&self, _: &Segment) -> Executions {
         Executions::default()
     }

@@ -1,17 +1,21 @@
-//! The functions of traced programs: which one an address is in.
+//! The functions of traced programs: which one an address is in. They are told by the files that were traced, if these are still the
+//! same build.
 
 use relive_image::image::Image;
 use relive_image::names::demangle;
 use relive_image::symbols::SymbolKind;
+use relive_trace::Module;
 use relive_trace::process::{Origin, Process};
 use relive_trace::units::Unit;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Functions of all files that code came from, as they are asked for.
 #[derive(Default)]
 pub(crate) struct Functions {
+    /// What the files were when they were traced, if that is some time ago.
+    modules: HashMap<PathBuf, Module>,
     files: HashMap<Arc<Path>, File>,
 }
 
@@ -22,10 +26,19 @@ struct File {
     functions: Vec<Named>,
 }
 
+/// What follows if a file does not tell the names of functions.
+pub(crate) const NAMELESS: &str = "its code is told by addresses";
+
 /// Where something begins and ends, as linked, and what it is called.
 pub(crate) type Named = (u64, u64, Arc<str>);
 
 impl Functions {
+    /// Those of files that were traced, as they were then.
+    pub(crate) fn of(modules: &[Module]) -> Self {
+        let modules = modules.iter().map(|module| (module.path.clone(), module.clone())).collect();
+        Self { modules, ..Self::default() }
+    }
+
     /// The name of the function that an address is in, as far as symbols tell.
     pub(crate) fn name(&mut self, process: &Process, unit: &Unit, pc: u64) -> Option<Arc<str>> {
         match process.mapping(unit, pc)?.origin {
@@ -47,7 +60,9 @@ impl Functions {
         let mapping = process.mapping(unit, pc)?;
         let Origin::File(path) = &mapping.origin else { return None };
         if !self.files.contains_key(path) {
-            self.files.insert(path.clone(), File::read(path));
+            let is_known = self.modules.get(&**path).is_none_or(|module| is_as_traced(module, NAMELESS));
+            let file = if is_known { File::read(path) } else { File::default() };
+            self.files.insert(path.clone(), file);
         }
         let (file, at) = (&self.files[path], pc.wrapping_add(mapping.offset));
         let &(offset, _, link) = file.code.iter().find(|(offset, len, _)| at.wrapping_sub(*offset) < *len)?;
@@ -65,6 +80,20 @@ impl File {
         let code = code.map(|s| (s.offset, s.data.len() as u64, s.range.start.0)).collect();
         Self { code, functions: named(&image, false) }
     }
+}
+
+/// Whether a file is still the build that was traced. If it is not, it tells nothing of what was executed then, and somebody is told so, and
+/// what follows.
+pub(crate) fn is_as_traced(module: &Module, otherwise: &str) -> bool {
+    let now = Module::read(&module.path);
+    // One with a build-id may have been stripped since.
+    let is_same = now.build_id == module.build_id
+        && (now.len == module.len || !module.build_id.is_empty() && now.len > 0);
+    if !is_same {
+        let why = if now.len == 0 { "cannot be read any more" } else { "is not the build that was traced" };
+        eprintln!("relive: warning: {} {why}: {otherwise}", module.path.display());
+    }
+    is_same
 }
 
 /// What holds an address: where that begins, and its name.

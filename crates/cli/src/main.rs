@@ -21,6 +21,7 @@ mod replay;
 mod report;
 mod run;
 mod trace;
+mod traced;
 
 use clap::Parser as _;
 use std::process::ExitCode;

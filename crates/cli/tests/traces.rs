@@ -106,6 +106,69 @@ fn all_ways_to_tell_say_the_same() {
     assert_eq!(replay(&["--mem", "--threads", tid]), own);
 }
 
+/// From where threads first enter a function to where they next enter another.
+#[test]
+fn from_and_to_functions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = trace(&folder, &[]);
+    let replay = |more: &[&str]| lines(&[&["replay", text(&file)], more].concat());
+    // Thread, and how many instructions came before the first call of each function.
+    let calls = replay(&["--calls"]);
+    let first = |name: &str| -> Vec<(String, String)> {
+        let own = calls.iter().filter(|line| line.ends_with(&format!(" {name}")));
+        let mut all: Vec<(String, String)> = Vec::new();
+        for line in own {
+            let words: Vec<&str> = line.split('\t').collect();
+            if all.iter().all(|(thread, _)| *thread != words[0]) {
+                all.push((words[0].to_string(), words[2].to_string()));
+            }
+        }
+        all
+    };
+    let (outer, inner, late) = (first("outer"), first("inner"), first("late"));
+    assert_eq!((outer.len(), inner.len(), late.len()), (2, 2, 1));
+    for ((thread, from), (_, to)) in outer.iter().zip(&inner) {
+        let part = ["--instructions", "--threads", thread];
+        let expected = replay(&[&part[..], &["--from", from, "--to", to]].concat());
+        assert_eq!(replay(&[&part[..], &["--from", "outer", "--to", "inner"]].concat()), expected);
+        assert!((2..20).contains(&expected.len()), "{expected:?}");
+        // To where it is entered again.
+        let again = replay(&[&part[..], &["--from", "outer", "--to", "outer"]].concat());
+        assert!(again.len() > expected.len() && again.starts_with(&expected));
+    }
+    // One thread never comes there.
+    let (thread, from) = &late[0];
+    let expected = replay(&["--mem", "--threads", thread, "--from", from]);
+    assert_eq!(replay(&["--mem", "--from", "late"]), expected);
+    assert_eq!(counts(&file, &["--from", "late"]).len(), 1);
+    let output = relive(&["replay", text(&file), "--from", "nowhere"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("no function nowhere"), "{}", errors(&output));
+}
+
+/// A program that is another build by now has no names for what was executed. Somebody says so, once.
+#[test]
+fn another_build() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = trace(&folder, &["--control-flow-only"]);
+    let program = folder.path().join("program");
+    let other = compile("gcc", &["-O0", "-pthread"], ("program.c", PROGRAM));
+    std::fs::copy(&*other, &program).expect("a copy");
+    let check = |why: &str| {
+        let output = relive(&["replay", text(&file), "--calls"]);
+        assert!(output.status.success());
+        let said = errors(&output);
+        assert!(said.contains(text(&program)) && said.contains(why), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        let calls = String::from_utf8(output.stdout).expect("text");
+        let has = |name: &str| calls.lines().any(|line| line.contains(&format!(" {name}")));
+        assert!(!has("outer") && !has("inner") && has("__libc_start_main") && has("0x"));
+    };
+    check("is not the build that was traced");
+    std::fs::remove_file(&program).expect("it was there");
+    check("cannot be read any more");
+}
+
 #[test]
 fn control_flow_alone() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,6 +1,7 @@
 //! The memory that is shared with all processes of a run.
 
 use crate::Error;
+use crate::memory;
 use crate::processes;
 use relive_abi::engine::{self as abi, Arena as Head, Record};
 use relive_abi::trace::{BUFFER_LEN, RING_LEN, Ring, buffer};
@@ -8,7 +9,7 @@ use relive_abi::{PAGE, page_up};
 use std::collections::HashMap;
 use std::fs::File;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 
 /// How much room there is: of addresses, not of memory. Less if this process may not have so many (`ulimit -v`).
@@ -35,13 +36,7 @@ impl Arena {
     /// # Errors
     /// If the kernel has no memory.
     pub fn new(options: u32, cache_len: u64) -> Result<Self, Error> {
-        // SAFETY: a name and no more.
-        let fd = unsafe { libc::memfd_create(c"relive".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(Error::last("no memory to share with the program"));
-        }
-        // SAFETY: just made.
-        Self::of(unsafe { File::from_raw_fd(fd) }, options, cache_len)
+        Self::of(memory::file()?, options, cache_len)
     }
 
     /// One in an empty file that somebody else has made.

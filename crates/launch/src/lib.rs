@@ -10,6 +10,7 @@
 //! * [`arena`]: the memory shared with all of them, and what is written there
 //! * [`seen`]: what that says about the files they executed
 //! * [`generated`], [`vdso`]: code that is in no file
+//! * [`memory`]: files that are nowhere but there
 //! * [`processor`]: what this processor is like
 
 #![allow(unsafe_code)]
@@ -27,6 +28,7 @@ mod inject;
 mod intervals;
 mod limits;
 mod measure;
+pub mod memory;
 mod over;
 mod privileges;
 mod processes;

@@ -92,6 +92,7 @@ struct Mapping {
 /// What lies where in a process, as far as its log has been read.
 #[derive(Default)]
 struct View {
+    pid: u32,
     mappings: Intervals<Mapping>,
     /// What to add to an address of generated code for its version.
     versions: Intervals<u64>,
@@ -119,19 +120,44 @@ struct Way {
     is_call: bool,
 }
 
-/// A unit as it was written down.
-struct Unit<'a> {
-    head: abi::Unit,
-    pieces: Vec<abi::Piece>,
-    exits: Vec<abi::Exit>,
+/// Code that was translated in one go.
+pub struct Unit<'a> {
+    /// Instructions one behind the other.
+    pub pieces: Vec<abi::Piece>,
+    /// The ways out. Those of a [`abi::GUESS`] say in `to` where the jump is.
+    pub exits: Vec<abi::Exit>,
     /// The code of each piece, if it was written down.
-    code: Vec<&'a [u8]>,
+    pub code: Vec<&'a [u8]>,
+}
+
+/// How often a unit was executed.
+pub struct Counts {
+    /// How often it was entered; none if nobody counted.
+    pub entered: Option<u64>,
+    /// Where it was left in the middle.
+    pub stopped: Vec<Stopped>,
+    /// For each exit, how often it was taken.
+    pub left: Vec<u64>,
+}
+
+/// A unit was left in the middle.
+#[derive(Clone, Copy)]
+pub struct Stopped {
+    /// In which piece.
+    pub piece: u32,
+    /// The instruction that was not executed any more.
+    pub pc: u64,
+    /// How often.
+    pub times: u64,
+    /// Whether these are among [`Counts::entered`].
+    pub is_counted: bool,
 }
 
 impl<'a> Unit<'a> {
-    fn read(body: &[u8], code: Option<&'a [u8]>) -> Option<Self> {
+    /// One of the log of a process, and how it is counted.
+    fn read(body: &[u8], code: Option<&'a [u8]>) -> Option<(abi::Unit, Self)> {
         let (head, mut rest) = read::<abi::Unit>(body)?;
-        let mut unit = Self { head, pieces: Vec::new(), exits: Vec::new(), code: Vec::new() };
+        let mut unit = Self { pieces: Vec::new(), exits: Vec::new(), code: Vec::new() };
         for _ in 0..head.pieces {
             let (piece, behind) = read::<abi::Piece>(rest)?;
             unit.pieces.push(piece);
@@ -142,13 +168,68 @@ impl<'a> Unit<'a> {
             unit.exits.push(exit);
             rest = behind;
         }
-        let Some(mut code) = code else { return Some(unit) };
-        for piece in &unit.pieces {
+        if let Some(code) = code {
+            unit.set_code(code)?;
+        }
+        Some((head, unit))
+    }
+
+    /// Takes the code of all pieces, one behind the other. `None` if there is not enough.
+    pub fn set_code(&mut self, mut code: &'a [u8]) -> Option<()> {
+        self.code.clear();
+        for piece in &self.pieces {
             let (bytes, behind) = code.split_at_checked(piece.end.checked_sub(piece.start)? as usize)?;
-            unit.code.push(bytes);
+            self.code.push(bytes);
             code = behind;
         }
-        Some(unit)
+        Some(())
+    }
+}
+
+/// Takes in what one process has executed, told in the order in which its code was met.
+pub struct Telling<'s> {
+    seen: &'s mut Seen,
+    view: View,
+    /// How many units have been told of.
+    units: u32,
+}
+
+impl Telling<'_> {
+    /// Executable memory of the process: from where to where, what to add to an address for a place in the file, and what it is.
+    pub fn mapping(&mut self, start: u64, end: u64, offset: u64, origin: Origin) {
+        let shift = match origin {
+            Origin::File(_) => offset,
+            Origin::Kernel => start.wrapping_neg(),
+            Origin::Generated => 0,
+        };
+        let file = self.seen.file(origin);
+        self.view.mappings.insert(start, end, Mapping { shift, file });
+    }
+
+    /// A unit, and how often it was executed. Gives back where each of its pieces begins, if that can be said.
+    pub fn unit(&mut self, unit: &Unit<'_>, counts: &Counts) -> Option<Vec<Place>> {
+        self.units += 1;
+        let places = self.seen.unit(self.units - 1, unit, &mut self.view, counts)?;
+        let place =
+            |(piece, place): (&abi::Piece, Mapping)| (place.file, piece.start.wrapping_add(place.shift));
+        Some(unit.pieces.iter().zip(places).map(place).collect())
+    }
+
+    /// A computed jump or call has led from one place to another so often.
+    pub fn target(&mut self, (file, site): Place, to: Place, count: u64) {
+        if count > 0 {
+            *self.seen.files[file].targets.entry((site, to)).or_default() += count;
+        }
+    }
+
+    /// That was all.
+    pub fn finish(self) {
+        let Self { seen, view, .. } = self;
+        seen.close(&view);
+        for &file in &view.touched {
+            seen.files[file].processes.push(view.pid);
+            seen.files[file].compact();
+        }
     }
 }
 
@@ -159,66 +240,61 @@ impl Seen {
         Self { kernel: vdso::image().unwrap_or_default(), ..Self::default() }
     }
 
+    /// A process, of which somebody tells what it has executed.
+    pub fn process(&mut self, pid: u32) -> Telling<'_> {
+        Telling { seen: self, view: View { pid, ..View::default() }, units: 0 }
+    }
+
     /// What one process has executed.
     pub fn add(&mut self, arena: &Arena, process: &Process<'_>) {
         let records = arena.records(process);
-        let mut cut: HashMap<u32, Vec<abi::Interruption>> = HashMap::new();
+        let mut cut: HashMap<u32, Vec<Stopped>> = HashMap::new();
         for (_, body) in records.iter().filter(|(kind, _)| *kind == abi::INTERRUPTION) {
-            if let Some((cut_at, _)) = read::<abi::Interruption>(body).filter(|(i, _)| i.holds != 0) {
-                cut.entry(cut_at.unit).or_default().push(cut_at);
+            if let Some((at, _)) = read::<abi::Interruption>(body).filter(|(i, _)| i.holds != 0) {
+                let stopped = Stopped { piece: at.piece, pc: at.pc, times: 1, is_counted: at.counted != 0 };
+                cut.entry(at.unit).or_default().push(stopped);
             }
         }
         let taken = taken(&records, process, &cut);
-        let mut view = View::default();
+        let mut telling = self.process(process.pid);
         let mut units = 0;
         let mut records = records.into_iter().peekable();
         while let Some((kind, body)) = records.next() {
             match kind {
-                abi::MAPPING => self.mapping(body, &mut view),
+                abi::MAPPING => mapping(body, &mut telling),
                 abi::UNIT => {
                     let code = records.next_if(|(kind, _)| *kind == abi::CODE).map(|(_, code)| code);
-                    let cut = cut.get(&units).map_or(&[][..], Vec::as_slice);
-                    if let Some(unit) = Unit::read(body, code) {
-                        self.unit(units, &unit, process, &mut view, &Counts { cut, taken: &taken });
+                    if let Some((head, unit)) = Unit::read(body, code) {
+                        let left = |(exit, n): (&abi::Exit, u32)| match exit.kind.into() {
+                            abi::GUESS => process.count(exit.number),
+                            _ => taken.of(units, n),
+                        };
+                        let is_counted = head.entries != abi::NO_COUNTER;
+                        let counts = Counts {
+                            entered: is_counted.then(|| process.count(head.entries)),
+                            stopped: cut.get(&units).cloned().unwrap_or_default(),
+                            left: unit.exits.iter().zip(0..).map(left).collect(),
+                        };
+                        telling.units = units;
+                        telling.unit(&unit, &counts);
                     }
                     units += 1;
                 }
                 abi::AGAIN => {
                     let Some((number, _)) = read::<u32>(body) else { continue };
-                    let View { units, versions, .. } = &mut view;
+                    let View { units, versions, .. } = &mut telling.view;
                     for (piece, shift) in units.get(&number).into_iter().flatten() {
                         versions.insert(piece.start, piece.end, *shift);
                     }
                 }
                 abi::TARGET => {
-                    self.target(body, process, &view);
+                    target(body, process, &mut telling);
                 }
                 _ => {}
             }
         }
-        self.close(&view);
-        for &file in &view.touched {
-            self.files[file].processes.push(process.pid);
-            self.files[file].compact();
-        }
+        telling.finish();
         self.lost += process.statistics.lost;
-    }
-
-    fn mapping(&mut self, body: &[u8], view: &mut View) {
-        let Some((head, rest)) = read::<abi::Mapping>(body) else { return };
-        let Some(path) = rest.get(..head.path_len as usize) else { return };
-        let origin = match path {
-            b"[vdso]" => Origin::Kernel,
-            path if abi::is_file(path, head.inode) => Origin::File(path_of(path)),
-            _ => Origin::Generated,
-        };
-        let shift = match origin {
-            Origin::File(_) => head.offset,
-            Origin::Kernel => head.start.wrapping_neg(),
-            Origin::Generated => 0,
-        };
-        let file = self.file(origin);
-        view.mappings.insert(head.start, head.end, Mapping { shift, file });
     }
 
     fn file(&mut self, origin: Origin) -> usize {
@@ -239,7 +315,7 @@ impl Seen {
     }
 
     /// Where the pieces of a unit lie. `None` if that cannot be said.
-    fn locate(&mut self, unit: &Unit<'_>, pid: u32, view: &mut View) -> Option<Vec<Mapping>> {
+    fn locate(&mut self, unit: &Unit<'_>, view: &mut View) -> Option<Vec<Mapping>> {
         let mut found = Vec::with_capacity(unit.pieces.len());
         let mut generated = Vec::new();
         for (i, piece) in unit.pieces.iter().enumerate() {
@@ -260,7 +336,7 @@ impl Seen {
         }
         if !generated.is_empty() {
             let code: Vec<_> = generated.iter().map(|&(_, piece, code)| (piece.start, code)).collect();
-            let shift = self.generated.add(&code, pid)?;
+            let shift = self.generated.add(&code, view.pid)?;
             for (i, piece, _) in generated {
                 found[i].shift = shift;
                 view.versions.insert(piece.start, piece.end, shift);
@@ -269,19 +345,17 @@ impl Seen {
         Some(found)
     }
 
-    /// The counts of a unit.
+    /// The counts of a unit. Gives back where its pieces lie, if that can be said.
     fn unit(
         &mut self,
         number: u32,
         unit: &Unit<'_>,
-        process: &Process<'_>,
         view: &mut View,
-        counts: &Counts<'_>,
-    ) {
-        let cut = counts.cut;
-        let Some(places) = self.locate(unit, process.pid, view) else {
+        counts: &Counts,
+    ) -> Option<Vec<Mapping>> {
+        let Some(places) = self.locate(unit, view) else {
             self.lost += 1;
-            return;
+            return None;
         };
         let generated = unit.pieces.iter().zip(&places);
         let generated = generated.filter(|(_, place)| self.files[place.file].origin == Origin::Generated);
@@ -289,33 +363,32 @@ impl Seen {
         if !generated.is_empty() {
             view.units.insert(number, generated);
         }
-        if unit.head.entries == abi::NO_COUNTER {
+        let Some(mut reached) = counts.entered else {
             for (piece, place) in unit.pieces.iter().zip(&places) {
                 let (start, end) =
                     (piece.start.wrapping_add(place.shift), piece.end.wrapping_add(place.shift));
                 self.files[place.file].uncounted.push((start, end));
             }
-            return;
-        }
-        let mut reached = process.count(unit.head.entries);
-        if reached == 0 && cut.is_empty() {
-            return;
+            return Some(places);
+        };
+        if reached == 0 && counts.stopped.is_empty() {
+            return Some(places);
         }
         for (i, (piece, place)) in unit.pieces.iter().zip(&places).enumerate() {
             view.touched.insert(place.file);
             let file = &mut self.files[place.file];
             let at = |at: u64| at.wrapping_add(place.shift);
             // Those that were interrupted here have not seen the rest.
-            let (mut start, here) = (piece.start, cut.iter().filter(|cut| cut.piece as usize == i));
-            let mut here: Vec<&abi::Interruption> = here.collect();
+            let here = counts.stopped.iter().filter(|cut| cut.piece as usize == i);
+            let (mut start, mut here) = (piece.start, here.collect::<Vec<_>>());
             here.sort_unstable_by_key(|cut| cut.pc);
-            reached += here.iter().filter(|cut| cut.counted == 0).count() as u64;
+            reached += here.iter().filter(|cut| !cut.is_counted).map(|cut| cut.times).sum::<u64>();
             for cut in here {
                 if start < cut.pc {
                     file.straight.push((at(start), at(cut.pc), reached));
                     start = cut.pc;
                 }
-                reached = reached.saturating_sub(1);
+                reached = reached.saturating_sub(cut.times);
             }
             if reached == 0 {
                 break;
@@ -323,18 +396,15 @@ impl Seen {
             if start < piece.end {
                 file.straight.push((at(start), at(piece.end), reached));
             }
-            for (exit, n) in unit.exits.iter().zip(0..).filter(|(exit, _)| exit.piece as usize == i) {
+            let exits = unit.exits.iter().zip(&counts.left);
+            for (exit, &left) in exits.filter(|(exit, _)| exit.piece as usize == i) {
                 let next = unit.pieces.get(i + 1).zip(places.get(i + 1));
                 let is_call = matches!(exit.kind.into(), abi::CALL | abi::CALL_NEXT);
                 let way = Way { end: at(piece.end), from: *place, to: exit.to, is_call };
-                let left = match exit.kind.into() {
-                    abi::BRANCH | abi::STRAY => counts.taken.of(number, n),
-                    abi::GUESS => process.count(exit.number),
-                    _ => {
-                        self.way(&way, None, view);
-                        continue;
-                    }
-                };
+                if !matches!(exit.kind.into(), abi::BRANCH | abi::STRAY | abi::GUESS) {
+                    self.way(&way, None, view);
+                    continue;
+                }
                 let left = left.min(reached);
                 reached -= left;
                 match (exit.kind.into(), next) {
@@ -360,6 +430,7 @@ impl Seen {
                     .insert((at(piece.end), next.start.wrapping_add(place.shift)), there);
             }
         }
+        Some(places)
     }
 
     /// A way, and how often it was taken if that was counted.
@@ -405,51 +476,49 @@ impl Seen {
         };
         Some((mapping.file, at.wrapping_add(shift)))
     }
-
-    fn target(&mut self, body: &[u8], process: &Process<'_>, view: &View) -> Option<()> {
-        let (target, _) = read::<abi::Target>(body)?;
-        let (file, site) = self.place(target.site, None, view)?;
-        let to = self.place(target.to, None, view)?;
-        if target.counter == abi::NO_COUNTER {
-            self.files[file].uncounted.push((site, site + 1));
-            return None;
-        }
-        let count = process.count(target.counter);
-        if count > 0 {
-            *self.files[file].targets.entry((site, to)).or_default() += count;
-        }
-        Some(())
-    }
 }
 
-/// What was counted of a unit.
-struct Counts<'a> {
-    /// Where it was left in the middle.
-    cut: &'a [abi::Interruption],
-    /// How often exits were taken.
-    taken: &'a Taken,
+/// Executable memory, as it was written down.
+fn mapping(body: &[u8], telling: &mut Telling<'_>) {
+    let Some((head, rest)) = read::<abi::Mapping>(body) else { return };
+    let Some(path) = rest.get(..head.path_len as usize) else { return };
+    let origin = match path {
+        b"[vdso]" => Origin::Kernel,
+        path if abi::is_file(path, head.inode) => Origin::File(path_of(path)),
+        _ => Origin::Generated,
+    };
+    telling.mapping(head.start, head.end, head.offset, origin);
+}
+
+/// The same for where a computed jump or call went.
+fn target(body: &[u8], process: &Process<'_>, telling: &mut Telling<'_>) -> Option<()> {
+    let (target, _) = read::<abi::Target>(body)?;
+    let (file, site) = telling.seen.place(target.site, None, &telling.view)?;
+    let to = telling.seen.place(target.to, None, &telling.view)?;
+    if target.counter == abi::NO_COUNTER {
+        telling.seen.files[file].uncounted.push((site, site + 1));
+        return None;
+    }
+    telling.target((file, site), to, process.count(target.counter));
+    Some(())
 }
 
 /// How often the exits of all units were taken.
-fn taken(
-    records: &[(u32, &[u8])],
-    process: &Process<'_>,
-    cut: &HashMap<u32, Vec<abi::Interruption>>,
-) -> Taken {
+fn taken(records: &[(u32, &[u8])], process: &Process<'_>, cut: &HashMap<u32, Vec<Stopped>>) -> Taken {
     let mut flow = Flow::default();
     let mut units = 0;
     for (kind, body) in records {
         match *kind {
             abi::UNIT => {
-                if let Some(unit) = Unit::read(body, None) {
+                if let Some((head, unit)) = Unit::read(body, None) {
                     let cut = cut.get(&units).map_or(&[][..], Vec::as_slice);
                     // Some had not been counted yet.
-                    let more = cut.iter().filter(|cut| cut.counted == 0).count() as u64;
-                    let entered = match unit.head.entries {
+                    let more = cut.iter().filter(|cut| !cut.is_counted).count() as u64;
+                    let entered = match head.entries {
                         abi::NO_COUNTER => 0,
                         counter => process.count(counter) + more,
                     };
-                    flow.unit(&unit.head, &unit.exits, entered, cut.len() as u64);
+                    flow.unit(&head, &unit.exits, entered, cut.len() as u64);
                 } else {
                     flow.lost_unit();
                 }

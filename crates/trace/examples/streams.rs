@@ -8,6 +8,7 @@
 use relive_code::isa::AccessKind;
 use relive_launch::collect::News;
 use relive_launch::{Options, Trace as What};
+use relive_trace::recording::Plan;
 use relive_trace::visit::{Ran, Visitor};
 use relive_trace::{About, Recording, Segment, Trace};
 use std::error::Error;
@@ -43,7 +44,8 @@ fn run(command: Vec<OsString>, most: u64, memory: bool) -> Result<Vec<Kept>, Box
 fn pack(kept: &[Kept], path: &Path, memory: bool) -> Result<u64, Box<dyn Error>> {
     let about = About { memory, ..About::default() };
     let clock = Clock::new();
-    let mut recording = Recording::new(std::fs::File::create(path)?, &about, None);
+    let file = Some(std::fs::File::create(path)?);
+    let mut recording = Recording::new(&about, Plan { file, ..Plan::default() });
     for news in kept {
         match news {
             Kept::Process(number, pid, parent) => recording.process(*number, *pid, *parent),
@@ -51,7 +53,7 @@ fn pack(kept: &[Kept], path: &Path, memory: bool) -> Result<u64, Box<dyn Error>>
             Kept::Written(process, tid, bytes) => recording.records(*process, *tid, bytes),
         }
     }
-    recording.finish()?;
+    recording.finish().written?;
     Ok(clock.passed())
 }
 

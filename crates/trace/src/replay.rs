@@ -24,6 +24,11 @@ pub(crate) trait Source: Values {
     /// Where a unit was left in the middle, behind so many values, which come next.
     fn stop(&mut self, values: u16) -> Result<Stop, Wrong>;
 
+    /// Passes over the values of a record, if they lie in the way of the next.
+    fn pass_over(&mut self, _values: u16) -> Result<(), Wrong> {
+        Ok(())
+    }
+
     /// All of what belongs to a tag has been read.
     fn is_over(&mut self) {}
 }
@@ -100,7 +105,9 @@ impl Replay {
                 let way = &unit.operations.ways[exit];
                 self.found.clear();
                 let mut from = 0;
-                if way.operations > 0 && !self.is_control_alone {
+                if self.is_control_alone {
+                    source.pass_over(way.values)?;
+                } else if way.operations > 0 {
                     let machine = self.machine.as_mut().ok_or(Wrong::NoState)?;
                     let mut part = |found: &mut Found, step| tell_part(unit, &mut from, step, found, visitor);
                     machine.run(&unit.operations, way.operations, source, &mut self.found, &mut part)?;
@@ -259,6 +266,11 @@ impl Source for Raw<'_> {
         let stop = words.stop().ok_or(Wrong::CutShort)?;
         self.behind = words.0.len() + 1;
         Ok(stop)
+    }
+
+    fn pass_over(&mut self, values: u16) -> Result<(), Wrong> {
+        self.bytes = self.bytes.get(usize::from(values) * 8..).ok_or(Wrong::CutShort)?;
+        Ok(())
     }
 
     fn is_over(&mut self) {

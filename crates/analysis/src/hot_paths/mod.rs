@@ -165,6 +165,10 @@ impl Analysis for FindPaths {
     type Part = Found;
     type Report = Candidates;
 
+    fn wants_memory(&self) -> bool {
+        false
+    }
+
     fn part(&self, _: &Segment) -> Found {
         Found {
             longest: self.longest,
@@ -251,6 +255,10 @@ impl Visitor for Counted {
 impl Analysis for CountPaths {
     type Part = Counted;
     type Report = Report;
+
+    fn wants_memory(&self) -> bool {
+        false
+    }
 
     fn part(&self, segment: &Segment) -> Counted {
         let matcher = self.processes.get(&segment.process).map(|(matcher, _)| Arc::clone(matcher));

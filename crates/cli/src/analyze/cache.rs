@@ -1,8 +1,9 @@
 //! `relive analyze cache`.
 
-use super::Asked;
 use super::table::{Table, name};
+use super::{Asked, Of, Once};
 use crate::output::{grouped, percent};
+use crate::traced::Traced;
 use anyhow::Result;
 use relive_analysis::cache::{Access, Cache, Counts, Geometry, Hierarchy, Report, Row, Sharing};
 use std::io::Write;
@@ -22,7 +23,7 @@ A cache is SIZE,WAYS,LINE: so many bytes, so many lines in a set, so many bytes 
 /// Arguments of `relive analyze cache`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 
@@ -51,17 +52,28 @@ pub(super) struct Args {
     shared: bool,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
-    let machine = args.machine;
-    let caches = Hierarchy {
-        l1i: args.l1i.unwrap_or(machine.l1i),
-        l1d: args.l1d.unwrap_or(machine.l1d),
-        l2: args.l2.or(machine.l2),
-        ll: args.ll.unwrap_or(machine.ll),
-        sharing: if args.shared { Sharing::Process } else { Sharing::Thread },
-    };
-    let trace = args.asked.open_with_memory()?;
-    args.asked.answer(&trace, Cache::new(caches), |report, out| print(report, args.asked.top, out))
+impl Once for Args {
+    type Analysis = Cache;
+
+    fn of(&self) -> &Of {
+        &self.asked.of
+    }
+
+    fn analysis(&self) -> Result<Cache> {
+        let machine = self.machine;
+        let caches = Hierarchy {
+            l1i: self.l1i.unwrap_or(machine.l1i),
+            l1d: self.l1d.unwrap_or(machine.l1d),
+            l2: self.l2.or(machine.l2),
+            ll: self.ll.unwrap_or(machine.ll),
+            sharing: if self.shared { Sharing::Process } else { Sharing::Thread },
+        };
+        Ok(Cache::new(caches))
+    }
+
+    fn answer(&self, analysis: Cache, traced: &Traced<'_>) -> Result<()> {
+        self.asked.answer(analysis, traced, |report, out| print(report, self.asked.top, out))
+    }
 }
 
 fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {

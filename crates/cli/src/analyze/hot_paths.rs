@@ -1,16 +1,19 @@
 //! `relive analyze hot-paths`.
 
-use super::Asked;
-use super::places::{Files, Places};
 use super::table::name;
+use super::{Asked, Of};
 use crate::output::{grouped, percent, several};
+use crate::traced::Traced;
 use anyhow::Result;
+use relive_analysis::Analysis as _;
 use relive_analysis::hot_paths::{CountPaths, FindPaths, HotPath, Report};
+use relive_analysis::place::Addresses;
+use relive_trace::Trace;
 use std::io::Write;
 
 /// Arguments of `relive analyze hot-paths`.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 
@@ -19,14 +22,20 @@ pub(super) struct Args {
     longest: u16,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
+impl Args {
+    pub(super) fn of(&self) -> &Of {
+        &self.asked.of
+    }
+}
+
+pub(super) fn run(args: &Args, trace: &Trace) -> Result<()> {
     let asked = &args.asked;
-    let trace = asked.open()?;
-    let files = Files::open(&trace, &asked.debug_root);
-    let places = Places::new(&trace, &files, asked.mangled);
-    let candidates = asked.ask(&trace, FindPaths::new(args.longest.into()), &places)?;
-    let report = asked.ask(&trace, CountPaths::new(candidates), &places)?;
-    asked.print(&report, |report, out| print(report, asked.top, out))
+    let traced = Traced::of_file(trace);
+    let mut paths = FindPaths::new(args.longest.into());
+    asked.of.ask(trace, &mut paths)?;
+    let mut counts = CountPaths::new(paths.finish(&traced, &Addresses));
+    asked.of.ask(trace, &mut counts)?;
+    asked.answer(counts, &traced, |report, out| print(report, asked.top, out))
 }
 
 fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {

@@ -1,22 +1,34 @@
 //! `relive analyze mix`.
 
-use super::Asked;
 use super::table::{Table, name};
+use super::{Asked, Of, Once};
 use crate::output::{grouped, percent};
+use crate::traced::Traced;
 use anyhow::Result;
 use relive_analysis::mix::{Mix, Part, Report, Sort};
 use std::io::Write;
 
 /// Arguments of `relive analyze mix`.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
-    let trace = args.asked.open()?;
-    args.asked.answer(&trace, Mix::default(), |report, out| print(report, args.asked.top, out))
+impl Once for Args {
+    type Analysis = Mix;
+
+    fn of(&self) -> &Of {
+        &self.asked.of
+    }
+
+    fn analysis(&self) -> Result<Mix> {
+        Ok(Mix::default())
+    }
+
+    fn answer(&self, analysis: Mix, traced: &Traced<'_>) -> Result<()> {
+        self.asked.answer(analysis, traced, |report, out| print(report, self.asked.top, out))
+    }
 }
 
 fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {

@@ -3,7 +3,9 @@
 mod cache;
 mod hot_paths;
 mod mix;
+pub(crate) mod on_line;
 mod places;
+mod profile;
 mod races;
 mod reuse;
 mod strides;
@@ -13,16 +15,18 @@ mod working_set;
 
 use crate::output::write_to;
 use crate::progress::Progress;
+use crate::traced::Traced;
 use anyhow::{Context as _, Result};
 use clap::{Args as ClapArgs, Subcommand};
 use places::{Files, Places};
 use relive_analysis::file::File;
 use relive_analysis::{Analysis, driver};
-use relive_trace::Trace;
+use relive_trace::{About, Trace};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::Write;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -40,6 +44,8 @@ EXAMPLES:
       accesses of different threads that nothing brings in order
   relive analyze hot-paths app.rtrace
       the ways through the program that are taken most
+  relive analyze profile app.rtrace -o app.rprof && relive report app.rprof
+      the profile that `relive run` would have left of the same run
 
 Functions and lines are told by the files that were traced, if they are still there.
 
@@ -56,7 +62,7 @@ pub(crate) struct Args {
 
 /// The questions.
 #[derive(Subcommand)]
-enum Question {
+pub(crate) enum Question {
     /// Which instructions are executed, by sort, by name and by where they are.
     Mix(mix::Args),
     /// By how much the address of each load and store moves from one time to the next.
@@ -71,13 +77,32 @@ enum Question {
     Races(races::Args),
     /// Which ways through the program are taken most.
     HotPaths(hot_paths::Args),
+    /// The profile of the same run, as `relive run` leaves it.
+    Profile(profile::Args),
 }
 
-/// What all questions share.
+/// What is asked, and where the answer goes.
+#[derive(ClapArgs)]
+struct Of {
+    /// The trace
+    // None is that which is being made.
+    #[arg(required = true)]
+    trace: Option<PathBuf>,
+
+    /// Write to a file instead of standard output
+    #[arg(long, short, value_name = "FILE", help_heading = "How to print")]
+    output: Option<PathBuf>,
+
+    /// How many segments to replay at once [default: as many as there are processors]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+/// What questions share whose answers are printed.
 #[derive(ClapArgs)]
 struct Asked {
-    /// The trace
-    trace: PathBuf,
+    #[command(flatten)]
+    of: Of,
 
     /// Print everything, not only the top, as JSON (schema: docs/analyses.md)
     #[arg(long, help_heading = "What to print")]
@@ -91,37 +116,74 @@ struct Asked {
     #[arg(long, help_heading = "How to print")]
     mangled: bool,
 
-    /// Write to a file instead of standard output
-    #[arg(long, short, value_name = "FILE", help_heading = "How to print")]
-    output: Option<PathBuf>,
-
     /// Look for separate debug files below this folder too (may be given several times)
     #[arg(long, value_name = "DIR")]
     debug_root: Vec<PathBuf>,
+}
 
-    /// How many segments to replay at once [default: as many as there are processors]
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
+/// A question that is answered by looking at everything once.
+trait Once {
+    /// Who looks.
+    type Analysis: Analysis;
+
+    /// What is asked.
+    fn of(&self) -> &Of;
+
+    /// The question, if its options make sense.
+    fn analysis(&self) -> Result<Self::Analysis>;
+
+    /// Tells the answer, when everything has been looked at.
+    fn answer(&self, analysis: Self::Analysis, traced: &Traced<'_>) -> Result<()>;
 }
 
 /// Answers what was asked.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    match &args.question {
-        Question::Mix(args) => mix::run(args),
-        Question::Strides(args) => strides::run(args),
-        Question::WorkingSet(args) => working_set::run(args),
-        Question::Cache(args) => cache::run(args),
-        Question::Reuse(args) => reuse::run(args),
-        Question::Races(args) => races::run(args),
-        Question::HotPaths(args) => hot_paths::run(args),
+    let question = &args.question;
+    question.answer(|| question.of().open())
+}
+
+impl Question {
+    fn of(&self) -> &Of {
+        match self {
+            Self::Mix(args) => args.of(),
+            Self::Strides(args) => args.of(),
+            Self::WorkingSet(args) => args.of(),
+            Self::Cache(args) => args.of(),
+            Self::Reuse(args) => args.of(),
+            Self::Races(args) => args.of(),
+            Self::HotPaths(args) => args.of(),
+            Self::Profile(args) => args.of(),
+        }
+    }
+
+    /// Answers it of a trace, which is not opened before its options have been looked at.
+    fn answer(&self, open: impl FnOnce() -> Result<Trace>) -> Result<()> {
+        match self {
+            Self::Mix(args) => once(args, open),
+            Self::Strides(args) => once(args, open),
+            Self::WorkingSet(args) => once(args, open),
+            Self::Cache(args) => once(args, open),
+            Self::Reuse(args) => once(args, open),
+            Self::Races(args) => races::run(args, &open()?),
+            Self::HotPaths(args) => hot_paths::run(args, &open()?),
+            Self::Profile(args) => once(args, open),
+        }
     }
 }
 
-impl Asked {
+/// Answers a question of a trace that is looked at once.
+fn once(question: &impl Once, open: impl FnOnce() -> Result<Trace>) -> Result<()> {
+    let mut analysis = question.analysis()?;
+    let trace = open()?;
+    question.of().ask(&trace, &mut analysis)?;
+    question.answer(analysis, &Traced::of_file(&trace))
+}
+
+impl Of {
     /// Opens the trace, or says why that cannot be done, and whether it is whole.
     fn open(&self) -> Result<Trace> {
-        let name = self.trace.display();
-        let trace = Trace::open(&self.trace).with_context(|| {
+        let name = self.name();
+        let trace = Trace::open(self.trace.as_deref().unwrap_or(Path::new(""))).with_context(|| {
             format!("{name}: not a trace that can be read (give a file that `relive trace` wrote)")
         })?;
         if let Some(at) = trace.cut_at() {
@@ -130,43 +192,52 @@ impl Asked {
         Ok(trace)
     }
 
-    /// The same for a question about memory.
-    fn open_with_memory(&self) -> Result<Trace> {
-        let trace = self.open()?;
-        if !trace.about().memory {
+    /// What is asked, for messages.
+    fn name(&self) -> Cow<'_, str> {
+        self.trace.as_ref().map_or("this run".into(), |trace| trace.to_string_lossy())
+    }
+
+    /// Whether a trace has what is asked for.
+    fn check(&self, about: &About, analysis: &impl Analysis) -> Result<()> {
+        if analysis.wants_memory() { self.check_memory(about) } else { Ok(()) }
+    }
+
+    fn check_memory(&self, about: &About) -> Result<()> {
+        if !about.memory {
             anyhow::bail!(
                 "{}: a trace of control flow alone (trace again without --control-flow-only)",
-                self.trace.display()
+                self.name()
             );
         }
-        Ok(trace)
+        Ok(())
     }
 
-    /// Asks a trace, and prints the answer.
-    fn answer<A: Analysis<Report: Serialize>>(
-        &self,
-        trace: &Trace,
-        analysis: A,
-        text: impl FnOnce(&A::Report, &mut dyn Write) -> Result<()>,
-    ) -> Result<()> {
-        let files = Files::open(trace, &self.debug_root);
-        let places = Places::new(trace, &files, self.mangled);
-        let report = self.ask(trace, analysis, &places)?;
-        self.print(&report, text)
-    }
-
-    /// Asks a trace.
-    fn ask<A: Analysis>(&self, trace: &Trace, mut analysis: A, places: &Places<'_>) -> Result<A::Report> {
-        let unreadable = || format!("{}: cannot be read to its end", self.trace.display());
-        let file = File::new(trace).with_context(unreadable)?;
+    /// Has all of a trace looked at.
+    fn ask(&self, trace: &Trace, analysis: &mut impl Analysis) -> Result<()> {
+        self.check(trace.about(), analysis)?;
+        let unreadable = || format!("{}: cannot be read to its end", self.name());
+        let file = File::new(trace, analysis.wants_memory()).with_context(unreadable)?;
         let progress = Progress::start(&[("replay", 1)]);
         progress.watch().begin(trace.segments().len());
         let jobs =
             self.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-        let asked = driver::run(&mut analysis, &file, jobs, &mut |_| progress.watch().step());
+        let asked = driver::run(analysis, &file, jobs, &mut |_| progress.watch().step());
         progress.clear();
-        asked.with_context(unreadable)?;
-        Ok(analysis.finish(&file, places))
+        asked.with_context(unreadable)
+    }
+}
+
+impl Asked {
+    /// Prints the answer, when everything has been looked at.
+    fn answer<A: Analysis<Report: Serialize>>(
+        &self,
+        analysis: A,
+        traced: &Traced<'_>,
+        text: impl FnOnce(&A::Report, &mut dyn Write) -> Result<()>,
+    ) -> Result<()> {
+        let files = Files::open(traced, &self.debug_root);
+        let places = Places::new(traced, &files, self.mangled);
+        self.print(&analysis.finish(traced, &places), text)
     }
 
     /// Prints an answer.
@@ -175,12 +246,19 @@ impl Asked {
         report: &R,
         text: impl FnOnce(&R, &mut dyn Write) -> Result<()>,
     ) -> Result<()> {
-        write_to(self.output.as_deref(), |out| match self.json {
+        let print = |out: &mut dyn Write| match self.json {
             true => {
                 serde_json::to_writer_pretty(&mut *out, report)?;
                 Ok(writeln!(out)?)
             }
             false => text(report, out),
-        })
+        };
+        if self.of.trace.is_none() && self.of.output.is_none() {
+            // Standard output is that of the command.
+            let mut bytes = Vec::new();
+            print(&mut bytes)?;
+            return Ok(std::io::stderr().write_all(&bytes)?);
+        }
+        write_to(self.of.output.as_deref(), print)
     }
 }

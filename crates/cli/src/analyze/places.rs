@@ -1,6 +1,7 @@
 //! Instructions of a trace in words: module, function, line of source.
 
-use crate::functions::{self, holding};
+use crate::functions::{self, NAMELESS, holding, is_as_traced};
+use crate::traced::Traced;
 use relive_analysis::{Locate, Location, Place};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::image::Image;
@@ -9,7 +10,7 @@ use relive_image::loader::{Loaded, Options};
 use relive_image::names::demangle;
 use relive_image::plt::is_plt_section;
 use relive_image::symbols::SymbolKind;
-use relive_trace::Trace;
+use relive_trace::Module;
 use relive_trace::process::{Mapping, Origin};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,24 +22,16 @@ pub(super) struct Files(HashMap<PathBuf, Loaded>);
 
 impl Files {
     /// Opens them. One that is not there any more, or is another build, is left out.
-    pub(super) fn open(trace: &Trace, debug_roots: &[PathBuf]) -> Self {
+    pub(super) fn open(traced: &Traced<'_>, debug_roots: &[PathBuf]) -> Self {
         let options = Options { find_debug_file: true, debug_roots: debug_roots.to_vec() };
-        let open = |module: &relive_trace::Module| {
-            let loaded = Loaded::open(&module.path, &options).ok()?;
-            let id = loaded.image().ok()?.identity.build_id.unwrap_or_default();
-            let is_same = crate::profiles::hex(&id) == module.build_id;
-            if !is_same {
-                eprintln!("relive: {}: not the build that was traced", module.path.display());
-            }
-            is_same.then(|| (module.path.clone(), loaded))
-        };
-        Self(trace.modules().iter().filter_map(open).collect())
+        let open = |module: &Module| Some((module.path.clone(), Loaded::open(&module.path, &options).ok()?));
+        Self(traced.modules.iter().filter(|module| is_as_traced(module, NAMELESS)).filter_map(open).collect())
     }
 }
 
 /// Says where instructions are.
 pub(super) struct Places<'f> {
-    trace: &'f Trace,
+    traced: &'f Traced<'f>,
     files: &'f Files,
     mangled: bool,
     known: RefCell<HashMap<PathBuf, Option<Arc<Described<'f>>>>>,
@@ -58,8 +51,8 @@ pub(super) struct Described<'f> {
 }
 
 impl<'f> Places<'f> {
-    pub(super) fn new(trace: &'f Trace, files: &'f Files, mangled: bool) -> Self {
-        Self { trace, files, mangled, known: RefCell::default(), told: RefCell::default() }
+    pub(super) fn new(traced: &'f Traced<'f>, files: &'f Files, mangled: bool) -> Self {
+        Self { traced, files, mangled, known: RefCell::default(), told: RefCell::default() }
     }
 
     fn described(&self, path: &Path) -> Option<Arc<Described<'f>>> {
@@ -82,7 +75,7 @@ impl<'f> Places<'f> {
 
     /// All files that are mapped into a process, as above.
     fn all_loaded(&self, process: u32) -> Vec<(Arc<Described<'f>>, u64)> {
-        let Ok(process) = self.trace.process(process) else { return Vec::new() };
+        let Some(process) = self.traced.process(process) else { return Vec::new() };
         let loaded = |mapping: &Mapping| match &mapping.origin {
             Origin::File(path) => self.loaded(path, mapping),
             Origin::Kernel | Origin::Generated => None,
@@ -100,7 +93,7 @@ impl<'f> Places<'f> {
 
     fn find(&self, place: Place) -> Location {
         let bare = Location { address: Some(place.pc), ..Location::default() };
-        let Ok(process) = self.trace.process(place.process) else { return bare };
+        let Some(process) = self.traced.process(place.process) else { return bare };
         let holds = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&place.pc);
         let Some(mapping) = process.mappings.iter().rev().find(holds) else { return bare };
         let path = match &mapping.origin {

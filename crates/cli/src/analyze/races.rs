@@ -1,15 +1,16 @@
 //! `relive analyze races`.
 
-use super::Asked;
 use super::places::{Files, Places};
 use super::table::name;
 use super::whose::Whose;
+use super::{Asked, Of};
 use crate::output::{Finding, grouped, several};
+use crate::traced::Traced;
 use anyhow::{Result, bail};
-use relive_analysis::file::File;
+use relive_analysis::Analysis as _;
 use relive_analysis::races::discipline::{self, Discipline, Guard};
 use relive_analysis::races::{Access, FindVariables, Races, Report, Side};
-use relive_trace::Trace;
+use relive_trace::{About, Trace};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ Exit status: 0 nothing was found, 1 something was, 2 the file cannot be read or 
 /// Arguments of `relive analyze races`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 
@@ -41,18 +42,32 @@ pub(super) struct Args {
     atomic: Vec<String>,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
-    let asked = &args.asked;
-    let trace = asked.open_with_memory()?;
-    if !trace.about().order {
-        bail!("{}: the order between threads was not written down (trace again)", asked.trace.display());
+impl Args {
+    pub(super) fn of(&self) -> &Of {
+        &self.asked.of
     }
-    let files = Files::open(&trace, &asked.debug_root);
-    let places = Places::new(&trace, &files, asked.mangled);
-    let whose = Arc::new(Whose::new(&trace, &places));
+
+    /// Whether a trace has what is asked for.
+    pub(super) fn check(&self, about: &About) -> Result<()> {
+        self.of().check_memory(about)?;
+        if !about.order {
+            bail!("{}: the order between threads was not written down (trace again)", self.of().name());
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn run(args: &Args, trace: &Trace) -> Result<()> {
+    let (asked, of) = (&args.asked, &args.asked.of);
+    args.check(trace.about())?;
+    let traced = Traced::of_file(trace);
+    let files = Files::open(&traced, &asked.debug_root);
+    let places = Places::new(&traced, &files, asked.mangled);
+    let whose = Arc::new(Whose::new(&traced, &places));
     if !args.guard.is_empty() {
-        let guards = guards(&args.guard, &trace, &places)?;
-        let report = asked.ask(&trace, Discipline::new(guards, whose), &places)?;
+        let mut discipline = Discipline::new(guards(&args.guard, &traced, &places)?, whose);
+        of.ask(trace, &mut discipline)?;
+        let report = discipline.finish(&traced, &places);
         asked.print(&report, |report, out| print_discipline(report, &args.guard, asked.top, out))?;
         let places = several(report.accesses.len() as u64, "place");
         return found(
@@ -60,7 +75,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             &format!("guarded data is accessed without a lock at {places}"),
         );
     }
-    let processes: Vec<u32> = trace.processes().collect();
+    let processes: Vec<u32> = traced.processes().map(|process| process.number).collect();
     let mut atomic: Vec<(u32, u64, u32)> = whose.atomics().collect();
     for name in &args.atomic {
         let before = atomic.len();
@@ -72,12 +87,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
             bail!("--atomic {name}: there is no such variable");
         }
     }
-    let file = File::new(&trace)?;
-    let variables = FindVariables::new(&file, &processes, &*whose, &atomic);
-    let variables = asked.ask(&trace, variables, &places)?;
-    let first = |&process: &u32| Some((process, trace.process(process).ok()?.pid));
-    let first = processes.iter().filter_map(first).collect();
-    let report = asked.ask(&trace, Races::new(variables, first, whose), &places)?;
+    let mut variables = FindVariables::new(&traced, &processes, &*whose, &atomic);
+    of.ask(trace, &mut variables)?;
+    let first = traced.processes().map(|process| (process.number, process.pid)).collect();
+    let mut races = Races::new(variables.finish(&traced, &places), first, whose);
+    of.ask(trace, &mut races)?;
+    let report = races.finish(&traced, &places);
     asked.print(&report, |report, out| print(report, asked.top, out))?;
     found(report.races.is_empty(), &several(report.races.len() as u64, "race"))
 }
@@ -88,14 +103,14 @@ fn found(is_nothing: bool, what: &str) -> Result<()> {
 }
 
 /// What is guarded by what, in all processes that have it.
-fn guards(all: &[String], trace: &Trace, places: &Places<'_>) -> Result<Vec<Guard>> {
+fn guards(all: &[String], traced: &Traced<'_>, places: &Places<'_>) -> Result<Vec<Guard>> {
     let mut guards = Vec::new();
     for text in all {
         let Some((data, locks)) = text.split_once('=') else {
             bail!("--guard {text}: must be DATA=LOCK, as in accounts=accounts_lock");
         };
         let before = guards.len();
-        for process in trace.processes() {
+        for process in traced.processes().map(|process| process.number) {
             let range = |name: &str| match number(name.split(',').next().unwrap_or(name)) {
                 Some(start) => {
                     let len = name.split_once(',').and_then(|(_, len)| len.parse().ok()).unwrap_or(8);

@@ -1,8 +1,9 @@
 //! `relive analyze reuse`.
 
-use super::Asked;
 use super::table::{Table, name};
+use super::{Asked, Of, Once};
 use crate::output::{grouped, percent};
+use crate::traced::Traced;
 use anyhow::{Result, bail};
 use relive_analysis::cache::Sharing;
 use relive_analysis::reuse::{Histogram, Report, Reuse, Row, Settings};
@@ -10,7 +11,7 @@ use std::io::Write;
 
 /// Arguments of `relive analyze reuse`.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 
@@ -23,14 +24,24 @@ pub(super) struct Args {
     shared: bool,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
-    if !args.block.is_power_of_two() || args.block > 1 << 30 {
-        bail!("--block {}: must be a power of two, and not more than 1 GiB", args.block);
+impl Once for Args {
+    type Analysis = Reuse;
+
+    fn of(&self) -> &Of {
+        &self.asked.of
     }
-    let sharing = if args.shared { Sharing::Process } else { Sharing::Thread };
-    let settings = Settings { block_bits: args.block.trailing_zeros(), sharing };
-    let trace = args.asked.open_with_memory()?;
-    args.asked.answer(&trace, Reuse::new(settings), |report, out| print(report, args.asked.top, out))
+
+    fn analysis(&self) -> Result<Reuse> {
+        if !self.block.is_power_of_two() || self.block > 1 << 30 {
+            bail!("--block {}: must be a power of two, and not more than 1 GiB", self.block);
+        }
+        let sharing = if self.shared { Sharing::Process } else { Sharing::Thread };
+        Ok(Reuse::new(Settings { block_bits: self.block.trailing_zeros(), sharing }))
+    }
+
+    fn answer(&self, analysis: Reuse, traced: &Traced<'_>) -> Result<()> {
+        self.asked.answer(analysis, traced, |report, out| print(report, self.asked.top, out))
+    }
 }
 
 fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {

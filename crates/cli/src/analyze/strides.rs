@@ -1,22 +1,34 @@
 //! `relive analyze strides`.
 
-use super::Asked;
 use super::table::{Table, name};
+use super::{Asked, Of, Once};
 use crate::output::{grouped, percent, several};
+use crate::traced::Traced;
 use anyhow::Result;
 use relive_analysis::strides::{Report, Strides};
 use std::io::Write;
 
 /// Arguments of `relive analyze strides`.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
-    let trace = args.asked.open_with_memory()?;
-    args.asked.answer(&trace, Strides::default(), |report, out| print(report, args.asked.top, out))
+impl Once for Args {
+    type Analysis = Strides;
+
+    fn of(&self) -> &Of {
+        &self.asked.of
+    }
+
+    fn analysis(&self) -> Result<Strides> {
+        Ok(Strides::default())
+    }
+
+    fn answer(&self, analysis: Strides, traced: &Traced<'_>) -> Result<()> {
+        self.asked.answer(analysis, traced, |report, out| print(report, self.asked.top, out))
+    }
 }
 
 /// So many strides of an access are shown.

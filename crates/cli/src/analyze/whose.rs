@@ -1,8 +1,8 @@
 //! Whose code something is: the program's, the C library's, the loader's. Told by the names of files and of the functions that they offer.
 
 use super::places::{Described, Places};
+use crate::traced::Traced;
 use relive_analysis::races::{Function, Kind, Runtime};
-use relive_trace::Trace;
 use relive_trace::process::Origin;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -42,11 +42,10 @@ const PAUSES: [&str; 9] = [
 ];
 
 impl Whose {
-    pub(super) fn new(trace: &Trace, places: &Places<'_>) -> Self {
+    pub(super) fn new(traced: &Traced<'_>, places: &Places<'_>) -> Self {
         let mut whose = Self::default();
-        for number in trace.processes() {
-            let Ok(process) = trace.process(number) else { continue };
-            let code = whose.processes.entry(number).or_default();
+        for process in traced.processes() {
+            let code = whose.processes.entry(process.number).or_default();
             for mapping in &process.mappings {
                 let Origin::File(path) = &mapping.origin else { continue };
                 let owner = owner(path);

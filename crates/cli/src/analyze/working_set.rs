@@ -1,8 +1,9 @@
 //! `relive analyze working-set`.
 
-use super::Asked;
 use super::table::Table;
+use super::{Asked, Of, Once};
 use crate::output::grouped;
+use crate::traced::Traced;
 use anyhow::{Result, bail};
 use relive_analysis::working_set::{PAGE, Report, SHORTEST_LINE, Settings, Window, WorkingSet};
 use std::io::Write;
@@ -10,7 +11,7 @@ use std::num::NonZeroU64;
 
 /// Arguments of `relive analyze working-set`.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
 
@@ -23,12 +24,23 @@ pub(super) struct Args {
     line: u64,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
-    let Some(settings) = Settings::new(args.window, args.line) else {
-        bail!("--line {}: must be a power of two from {SHORTEST_LINE} to {PAGE}", args.line);
-    };
-    let trace = args.asked.open_with_memory()?;
-    args.asked.answer(&trace, WorkingSet::new(settings), |report, out| print(report, args.asked.top, out))
+impl Once for Args {
+    type Analysis = WorkingSet;
+
+    fn of(&self) -> &Of {
+        &self.asked.of
+    }
+
+    fn analysis(&self) -> Result<WorkingSet> {
+        let Some(settings) = Settings::new(self.window, self.line) else {
+            bail!("--line {}: must be a power of two from {SHORTEST_LINE} to {PAGE}", self.line);
+        };
+        Ok(WorkingSet::new(settings))
+    }
+
+    fn answer(&self, analysis: WorkingSet, traced: &Traced<'_>) -> Result<()> {
+        self.asked.answer(analysis, traced, |report, out| print(report, self.asked.top, out))
+    }
 }
 
 fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {

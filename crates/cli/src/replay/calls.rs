@@ -1,6 +1,6 @@
 //! Which functions threads call, one in the other.
 
-use super::select::Selected;
+use super::select::{Range, Selected};
 use crate::functions::Functions;
 use crate::output::field;
 use anyhow::Result;
@@ -25,7 +25,7 @@ enum Next {
 
 struct Calls<'a> {
     process: &'a Process,
-    selected: &'a Selected,
+    range: Range,
     thread: u32,
     functions: &'a mut Functions,
     /// By address of a function: its name.
@@ -39,7 +39,7 @@ struct Calls<'a> {
 
 impl Calls<'_> {
     fn line(&mut self, ran: &Ran<'_>) {
-        if !self.selected.has(self.before) || self.result.is_err() {
+        if !self.range.has(self.before) || self.result.is_err() {
             return;
         }
         let pc = ran.unit.pieces[0].0;
@@ -82,12 +82,12 @@ impl Visitor for Calls<'_> {
 /// Prints all calls: thread, depth, how many instructions came before, and the function.
 pub(super) fn print(trace: &Trace, selected: &Selected, out: &mut dyn Write) -> Result<()> {
     let segments = selected.segments(trace);
-    let mut functions = Functions::default();
+    let mut functions = Functions::of(trace.modules());
     for of_thread in segments.chunk_by(|one, next| (one.process, one.thread) == (next.process, next.thread)) {
         let first = of_thread[0];
         let mut calls = Calls {
             process: trace.process(first.process)?,
-            selected,
+            range: selected.range(first),
             thread: first.thread,
             functions: &mut functions,
             names: HashMap::new(),

@@ -1,6 +1,6 @@
 //! How much of everything there is in a trace.
 
-use super::select::{Part, Selected};
+use super::select::{Part, Range, Selected};
 use crate::output::grouped;
 use anyhow::Result;
 use rayon::prelude::*;
@@ -69,15 +69,15 @@ impl Count {
     }
 }
 
-struct Counting<'a> {
-    selected: &'a Selected,
+struct Counting {
+    range: Range,
     before: u64,
     count: Count,
     /// By unit: hashes of its first instructions, of none, one, two and so on.
     code: Vec<Vec<Hash>>,
 }
 
-impl Counting<'_> {
+impl Counting {
     /// The hash of the first instructions of a unit.
     fn code(&mut self, unit: &Unit, steps: usize) -> Hash {
         let number = unit.number as usize;
@@ -97,9 +97,9 @@ impl Counting<'_> {
     }
 }
 
-impl Visitor for Counting<'_> {
+impl Visitor for Counting {
     fn ran(&mut self, ran: &Ran<'_>) {
-        let Part { from, to, references } = self.selected.part(self.before, ran);
+        let Part { from, to, references } = self.range.part(self.before, ran);
         self.before += (ran.steps - ran.from) as u64;
         if from == 0 {
             let code = self.code(ran.unit, to);
@@ -125,8 +125,12 @@ impl Visitor for Counting<'_> {
 pub(super) fn print(trace: &Trace, selected: &Selected, out: &mut dyn Write) -> Result<()> {
     let segments = selected.segments(trace);
     let count = |segment: &&Segment| -> Result<Count> {
-        let mut counting =
-            Counting { selected, before: segment.first_instruction, count: Count::NONE, code: Vec::new() };
+        let mut counting = Counting {
+            range: selected.range(segment),
+            before: segment.first_instruction,
+            count: Count::NONE,
+            code: Vec::new(),
+        };
         trace.replay(segment, &mut counting)?;
         Ok(counting.count)
     };

@@ -2,7 +2,7 @@
 //!
 //! What is ahead of what is being written waits, so that not much memory is taken however long a segment is.
 
-use super::select::{Part, Selected};
+use super::select::{Part, Range, Selected};
 use anyhow::Result;
 use relive_trace::visit::{Event, Ran, Visitor};
 use relive_trace::{Segment, Trace};
@@ -27,9 +27,9 @@ pub(super) trait Teller: Send {
     fn end(&mut self, _out: &mut Vec<u8>) {}
 }
 
-struct Telling<'a> {
+struct Telling {
     teller: Box<dyn Teller>,
-    selected: &'a Selected,
+    range: Range,
     /// Instructions that were executed before.
     before: u64,
     out: Vec<u8>,
@@ -38,19 +38,19 @@ struct Telling<'a> {
     is_over: bool,
 }
 
-impl Telling<'_> {
+impl Telling {
     fn hand_over(&mut self) {
         let block = std::mem::replace(&mut self.out, Vec::with_capacity(BLOCK + BLOCK / 4));
         self.is_over |= self.to.send(block).is_err();
     }
 }
 
-impl Visitor for Telling<'_> {
+impl Visitor for Telling {
     fn ran(&mut self, ran: &Ran<'_>) {
         if self.is_over {
             return;
         }
-        let part = self.selected.part(self.before, ran);
+        let part = self.range.part(self.before, ran);
         self.before += (ran.steps - ran.from) as u64;
         if part.from < part.to || !part.references.is_empty() {
             self.teller.ran(ran, &part, &mut self.out);
@@ -83,7 +83,14 @@ pub(super) fn print(
                 return Ok(());
             };
             let (before, out) = (segment.first_instruction, Vec::new());
-            let mut telling = Telling { teller: teller(segment), selected, before, out, to, is_over: false };
+            let mut telling = Telling {
+                teller: teller(segment),
+                range: selected.range(segment),
+                before,
+                out,
+                to,
+                is_over: false,
+            };
             telling.teller.begin(&mut telling.out);
             if selected.memory {
                 trace.replay(segment, &mut telling)?;

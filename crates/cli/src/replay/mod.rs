@@ -4,6 +4,7 @@ mod binary;
 mod calls;
 mod count;
 mod inorder;
+mod seek;
 mod select;
 mod summary;
 mod text;
@@ -12,6 +13,7 @@ use crate::output::write_to;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum};
 use relive_trace::{Segment, Trace};
+use seek::{Point, point};
 use select::Selected;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +25,9 @@ EXAMPLES:
       every access to memory: thread, place of the instruction, address, bytes, r or w
   relive replay app.rtrace --instructions --from 1000000 --to 1000100
       a hundred instructions of each thread
+  relive replay app.rtrace --mem --from parse --to emit
+      accesses of each thread from where it first enters `parse` to where it next enters `emit`. Parts of the trace in which neither
+      is executed are not replayed to find that
   relive replay app.rtrace --calls --threads 4711
       which functions thread 4711 calls, one in the other
   relive replay app.rtrace --format dinero | dineroIV -l1-dsize 32k …
@@ -61,13 +66,13 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "What to print", group = "what")]
     format: Option<Format>,
 
-    /// Begin at this instruction of each thread, counted from 0
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Which part")]
-    from: u64,
+    /// Begin each thread here: at an instruction, counted from 0, or where it first enters a function
+    #[arg(long, value_name = "FUNCTION|N", value_parser = point, help_heading = "Which part")]
+    from: Option<Point>,
 
-    /// End before this instruction of each thread
-    #[arg(long, value_name = "N", help_heading = "Which part")]
-    to: Option<u64>,
+    /// End each thread here: before an instruction, or where it next enters a function
+    #[arg(long, value_name = "FUNCTION|N", value_parser = point, help_heading = "Which part")]
+    to: Option<Point>,
 
     /// Only these threads, by the numbers the kernel gave them
     #[arg(long, value_name = "TID,…", value_delimiter = ',', help_heading = "Which part")]
@@ -110,7 +115,8 @@ pub(crate) fn open(path: &Path) -> Result<Trace> {
 /// Replays a trace.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let trace = open(&args.trace)?;
-    let selected = Selected::new(&trace, args);
+    let selected =
+        Selected::new(&trace, args).with_context(|| format!("cannot replay {}", args.trace.display()))?;
     let wants_memory = args.mem || args.format.is_some();
     if wants_memory && !trace.about().memory {
         bail!(

@@ -2,18 +2,17 @@
 
 mod modules;
 mod perf_map;
+pub(crate) mod save;
 
-use self::modules::Describing;
-use crate::output::{grouped, write_to};
+use self::save::{Describe, save_all};
+use crate::output::grouped;
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use relive_abi::engine::Statistics;
 use relive_launch::arena::{Arena, Process};
 use relive_launch::seen::Seen;
 use relive_launch::{Done, Ended, Error, Options};
-use relive_profile::file;
-use relive_profile::model::Profile;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,14 +41,8 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Only files whose path matches: * is anything, ? one character; can be given several times
-    #[arg(long, value_name = "GLOB")]
-    modules: Vec<String>,
-
-    /// A profile for each process: NAME.rprof becomes NAME.1.rprof, NAME.2.rprof and so on, in the order in which they
-    /// began. A process that executes another program counts as a new one
-    #[arg(long, conflicts_with = "no_count")]
-    per_process: bool,
+    #[command(flatten)]
+    describe: Describe,
 
     /// Whether what the command starts is measured too. If not, its forks run on without being written down, and programs
     /// that are executed run by themselves
@@ -62,13 +55,8 @@ pub(crate) struct Args {
     cache_size: u64,
 
     /// Run it without counting anything and leave no profile: shows what the engine alone costs
-    #[arg(long, conflicts_with = "output")]
+    #[arg(long, conflicts_with_all = ["output", "per_process", "all_code"])]
     no_count: bool,
-
-    /// Describe all code of large files too, also functions that never ran: takes a second for 10 MiB of code. Otherwise
-    /// files with more than 16 MiB of code are described as far as they were executed
-    #[arg(long, conflicts_with = "no_count")]
-    all_code: bool,
 
     /// Decode every translation again and look whether it does what the program does; ends the process, with 125, if
     /// one does not
@@ -116,7 +104,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let mut each = |arena: &Arena, process: &Process<'_>| {
         total.add(&process.statistics);
         if !args.no_count {
-            let number = if args.per_process { process.number + 1 } else { 0 };
+            let number = if args.describe.per_process { process.number + 1 } else { 0 };
             seen.entry(number).or_insert_with(Seen::nothing).add(arena, process);
         }
     };
@@ -144,7 +132,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         total.show_verified();
     }
     if !args.no_count
-        && let Err(error) = save_all(args, &output, &seen, since)
+        && let Err(error) = save_all(&args.describe, &output, &seen, since, HashSet::new())
     {
         eprintln!("relive: {error:#}");
         return ExitCode::from(125);
@@ -236,40 +224,6 @@ fn check_place(args: &Args, output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes one profile, or one for each process.
-fn save_all(args: &Args, output: &Path, seen: &BTreeMap<u32, Seen>, since: SystemTime) -> Result<()> {
-    let mut describing = Describing::new(since, args.per_process, args.all_code);
-    for (&number, seen) in seen {
-        let output = if number == 0 { output.to_owned() } else { numbered(output, number) };
-        save(args, &output, seen, &mut describing)?;
-    }
-    Ok(())
-}
-
-/// A name with a number before its ending.
-fn numbered(path: &Path, number: u32) -> PathBuf {
-    let mut name = path.file_stem().unwrap_or_default().to_owned();
-    name.push(format!(".{number}"));
-    if let Some(ending) = path.extension() {
-        name.push(".");
-        name.push(ending);
-    }
-    path.with_file_name(name)
-}
-
-fn save(args: &Args, output: &Path, seen: &Seen, describing: &mut Describing) -> Result<()> {
-    let wanted = |path: &str| args.modules.is_empty() || args.modules.iter().any(|glob| matches(glob, path));
-    let profile = Profile { modules: describing.modules(seen, &wanted)? };
-    if seen.lost > 0 {
-        eprintln!(
-            "relive: warning: {} pieces of code ran without being counted, as there were no counters left; \
-             functions concerned are marked in the profile",
-            grouped(seen.lost)
-        );
-    }
-    write_to(Some(output), |out| Ok(out.write_all(&file::write(&profile))?))
-}
-
 /// A number and its unit; seconds if there is none.
 fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
@@ -284,26 +238,9 @@ fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("{text} is no duration"))
 }
 
-/// Whether a path looks like that.
-fn matches(glob: &str, path: &str) -> bool {
-    let mut rest = glob.chars();
-    match rest.next() {
-        None => path.is_empty(),
-        Some('*') => {
-            let ends = path.char_indices().map(|(at, _)| at).chain([path.len()]);
-            ends.into_iter().any(|at| matches(rest.as_str(), &path[at..]))
-        }
-        Some(wanted) => {
-            let mut path = path.chars();
-            path.next().is_some_and(|c| wanted == '?' || c == wanted) && matches(rest.as_str(), path.as_str())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{duration, matches, numbered};
-    use std::path::Path;
+    use super::duration;
     use std::time::Duration;
 
     #[test]
@@ -315,20 +252,5 @@ mod tests {
         for wrong in ["", "s", "-1s", "3 days", "1e999h"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn numbers_in_names() {
-        assert_eq!(numbered(Path::new("a/b.rprof"), 2), Path::new("a/b.2.rprof"));
-        assert_eq!(numbered(Path::new("b"), 10), Path::new("b.10"));
-    }
-
-    #[test]
-    fn globs() {
-        assert!(matches("*/libc.so*", "/usr/lib/libc.so.6"));
-        assert!(matches("*", ""));
-        assert!(matches("/bin/?s", "/bin/ls"));
-        assert!(!matches("/bin/?s", "/bin/cat"));
-        assert!(!matches("libc.so", "/usr/lib/libc.so.6"));
     }
 }

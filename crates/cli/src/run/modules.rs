@@ -18,7 +18,7 @@ use relive_probe::generated::{self, Code};
 use relive_probe::observed::{Observed, To};
 use relive_probe::survey::Survey;
 use relive_profile::model::{Foreign, Module};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -38,20 +38,32 @@ pub(super) struct Describing {
     is_for_many: bool,
     /// Whether to describe all code of large files too.
     all_code: bool,
+    /// Files that are not what was executed any more.
+    changed: HashSet<PathBuf>,
     files: HashMap<PathBuf, Module>,
 }
 
 impl Describing {
-    /// For a command that began at some time.
-    pub(super) fn new(since: SystemTime, is_for_many: bool, all_code: bool) -> Self {
-        Self { since, is_for_many, all_code, files: HashMap::new() }
+    /// For a command that began at some time. Some files have changed since.
+    pub(super) fn new(
+        since: SystemTime,
+        is_for_many: bool,
+        all_code: bool,
+        changed: HashSet<PathBuf>,
+    ) -> Self {
+        Self { since, is_for_many, all_code, changed, files: HashMap::new() }
     }
 
     /// A module for all code of each origin that somebody wants to see.
     pub(super) fn modules(&mut self, seen: &Seen, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Module>> {
         let ranges = seen.generated.ranges();
-        let known: Vec<Option<Known>> =
-            seen.files.iter().map(|file| Known::new(&file.origin, seen, &ranges)).collect();
+        let is_changed =
+            |origin: &Origin| matches!(origin, Origin::File(path) if self.changed.contains(path));
+        let known = |file: &File| match is_changed(&file.origin) {
+            true => None,
+            false => Known::new(&file.origin, seen, &ranges),
+        };
+        let known: Vec<Option<Known>> = seen.files.iter().map(known).collect();
         let mut modules = Vec::new();
         for (number, file) in seen.files.iter().enumerate() {
             let subject = Subject { file, number, known: &known, seen };

@@ -1,18 +1,23 @@
 //! `relive trace`: runs a command under the engine and writes down everything it does.
 
+mod analyses;
 mod progress;
 
+use crate::analyze::Question;
+use crate::analyze::on_line::question;
 use crate::functions::Functions;
 use crate::output::grouped;
-use anyhow::{Context as _, Result};
+use crate::traced::Traced;
+use analyses::{Analyses, Whole};
+use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
 use progress::Line;
 use relive_launch::collect::News;
-use relive_launch::{Ended, Options, Trace};
+use relive_launch::{Done, Ended, Options, Trace};
 use relive_trace::process::Process;
-use relive_trace::recording::{Point, Window};
+use relive_trace::recording::{Plan, Point, Recorded, Window};
 use relive_trace::units::Unit;
-use relive_trace::{About, Layout, Recording, Summary};
+use relive_trace::{About, Layout, Recording};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::PathBuf;
@@ -33,6 +38,10 @@ EXAMPLES:
       each thread from where it enters `parse` first, up to its two millionth instruction
   relive trace --control-flow-only -- make
       which way control went, and no accesses
+  relive trace --no-store --analyze mix --analyze 'cache --l1d 48K,12,64 --json -o cache.json' -- ./app
+      answers questions while it runs, and stores nothing but the answers
+  relive trace --no-store --analyze races -- ./app
+      races look at everything twice: all of the trace is kept in memory, packed
 
 The exit status is that of the command. 125: it could not be traced. 126: it could not be executed. 127: it was not found.";
 
@@ -60,9 +69,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     ring: Option<u64>,
 
-    /// Take away what threads write down and store nothing: shows what recording alone costs
-    #[arg(long, conflicts_with_all = ["output", "ring", "start", "stop"])]
+    /// Store nothing: of what was done, only the answers to --analyze are left. Without that, shows what recording alone costs
+    #[arg(long, conflicts_with_all = ["output", "ring"])]
     no_store: bool,
+
+    /// Answer a question meanwhile (may be given several times): mix, strides, working-set, cache, reuse, races, hot-paths or
+    /// profile, with the options of `relive analyze` behind it. The answer goes to standard error when the command is over, or with
+    /// `-o FILE` behind the question to a file
+    #[arg(long, value_name = "QUESTION", value_parser = question, help_heading = "Analyses")]
+    analyze: Vec<Arc<Question>>,
+
+    /// With --no-store, how much of the trace may be kept in memory, packed, for races and hot-paths, which look at everything twice
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1G", help_heading = "Analyses")]
+    analysis_memory: u64,
 
     /// Whether what the command starts is traced too. If not, its forks run on without being written down, and programs
     /// that are executed run by themselves
@@ -105,71 +124,108 @@ fn trace(args: &Args) -> Result<Ended> {
         cache_len: args.cache_size << 20,
         trace: Some(Trace { memory: !args.control_flow_only, order: !args.control_flow_only }),
     };
-    let mut recording = match args.no_store {
-        true => None,
-        false => Some(begin(args)?),
+    if args.no_store && args.analyze.is_empty() {
+        return without_recording(args, &options);
+    }
+    let about = about(args);
+    let analyses = Analyses::new(&args.analyze, &about)?;
+    let (whole, file) = begin(args, &analyses)?;
+    let plan = Plan {
+        file,
+        most: args.no_store.then_some(args.analysis_memory),
+        ring: args.ring,
+        window: Window { start: args.start.as_deref().map(point), stop: args.stop.as_deref().map(point) },
+        watchers: analyses.watchers(),
     };
+    let mut recording = Recording::new(&about, plan);
     let mut line = Line::new(args.quiet);
-    let mut raw = 0;
     let mut said = false;
     let done = {
-        let mut sink = |news: &News<'_>| {
-            if let News::Written { bytes, .. } = news {
-                raw += bytes.len() as u64;
-            }
-            let Some(recording) = &mut recording else { return };
-            match *news {
-                News::Process { number, pid, parent } => recording.process(number, pid, parent),
-                News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
-                News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
-                News::Over { process } => recording.over(process),
-                News::Time => {
-                    line.show(|| recording.summary());
-                    if let Some(error) = (!said).then(|| recording.failed()).flatten() {
-                        line.clear();
-                        eprintln!(
-                            "relive: the trace ends here, and the command goes on: cannot write: {error}"
-                        );
-                        said = true;
-                    }
+        let mut sink = |news: &News<'_>| match *news {
+            News::Process { number, pid, parent } => recording.process(number, pid, parent),
+            News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
+            News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
+            News::Over { process } => recording.over(process),
+            News::Time => {
+                line.show(|| recording.summary());
+                if let Some(error) = (!said).then(|| recording.failed()).flatten() {
+                    line.clear();
+                    say_failed(args, &error);
+                    said = true;
                 }
             }
         };
         relive_launch::trace(&options, &mut |_, _| {}, &mut sink)?
     };
     line.clear();
+    say_if_incomplete(&done);
+    let failed = recording.failed().filter(|_| !said);
+    let recorded = recording.finish();
+    match (&recorded.written, failed) {
+        (Err(_), Some(error)) => say_failed(args, &error),
+        (Err(error), None) if !said && !args.no_store => {
+            eprintln!("relive: the end of {}: cannot write: {error}", output(args).display());
+        }
+        _ => {}
+    }
+    say_summary(args, &recorded);
+    analyses.answer(&Traced::of_recorded(&about, &recorded), &whole);
+    Ok(done.ended)
+}
+
+/// Takes what is written down away, and that is all.
+fn without_recording(args: &Args, options: &Options) -> Result<Ended> {
+    if args.start.is_some() || args.stop.is_some() {
+        bail!("with --no-store, --start and --stop say which part is analysed: give --analyze too");
+    }
+    let mut raw = 0;
+    let mut sink = |news: &News<'_>| {
+        if let News::Written { bytes, .. } = news {
+            raw += bytes.len() as u64;
+        }
+    };
+    let done = relive_launch::trace(options, &mut |_, _| {}, &mut sink)?;
+    say_if_incomplete(&done);
+    if !args.quiet {
+        eprintln!("relive: {} bytes were written down, and not stored", grouped(raw));
+    }
+    Ok(done.ended)
+}
+
+fn say_if_incomplete(done: &Done) {
     if !done.is_complete {
         eprintln!(
             "relive: the trace is not complete: there was no room for what all processes write down; a limit of \
              addresses (ulimit -v) for the command alone leaves more"
         );
     }
-    match recording {
-        None if !args.quiet => eprintln!("relive: {} bytes were written down, and not stored", grouped(raw)),
-        None => {}
-        Some(recording) => {
-            let failed = recording.failed().is_some();
-            let done = recording.finish();
-            if let Ok(Summary { wrong: Some((tid, error)), .. }) = &done {
-                eprintln!("relive: the trace of thread {tid} is not complete: {error}");
-            }
-            match done {
-                Ok(summary) if !args.quiet => eprintln!(
-                    "relive: {} instructions of {} in {} bytes: {}",
-                    grouped(summary.instructions),
-                    crate::output::several(summary.threads, "thread"),
-                    grouped(summary.len),
-                    output(args).display()
-                ),
-                Ok(_) => {}
-                Err(_) if failed => {}
-                Err(error) => {
-                    eprintln!("relive: the end of {}: cannot write: {error}", output(args).display())
-                }
-            }
-        }
+}
+
+/// Nothing more is written.
+fn say_failed(args: &Args, error: &str) {
+    match args.no_store {
+        false => eprintln!("relive: the trace ends here, and the command goes on: cannot write: {error}"),
+        true => eprintln!(
+            "relive: what has to be looked at twice (races, hot-paths) is only looked at up to here, as more does not fit in \
+             memory ({error}): give more with --analysis-memory, or store the trace with -o"
+        ),
     }
-    Ok(done.ended)
+}
+
+fn say_summary(args: &Args, recorded: &Recorded) {
+    let Recorded { summary, written, .. } = recorded;
+    if let Some((tid, error)) = &summary.wrong {
+        eprintln!("relive: the trace of thread {tid} is not complete: {error}");
+    }
+    let what = || {
+        let threads = crate::output::several(summary.threads, "thread");
+        format!("{} instructions of {threads}", grouped(summary.instructions))
+    };
+    if !args.quiet && args.no_store {
+        eprintln!("relive: {}, not stored", what());
+    } else if !args.quiet && written.is_ok() {
+        eprintln!("relive: {} in {} bytes: {}", what(), grouped(summary.len), output(args).display());
+    }
 }
 
 /// Where the trace goes.
@@ -181,7 +237,15 @@ fn output(args: &Args) -> PathBuf {
     })
 }
 
-fn begin(args: &Args) -> Result<Recording> {
+/// Where the whole trace will be, and the file that it is written to.
+fn begin(args: &Args, analyses: &Analyses<'_>) -> Result<(Whole, Option<File>)> {
+    if args.no_store && !analyses.look_later() {
+        return Ok((Whole::InMemory(None), None));
+    }
+    if args.no_store {
+        let file = relive_launch::memory::file()?;
+        return Ok((Whole::InMemory(Some(file.try_clone()?)), Some(file)));
+    }
     let path = output(args);
     let file = File::create(&path).with_context(|| {
         format!(
@@ -189,17 +253,20 @@ fn begin(args: &Args) -> Result<Recording> {
             path.display()
         )
     })?;
+    Ok((Whole::At(path), Some(file)))
+}
+
+/// How the trace is made.
+fn about(args: &Args) -> About {
     let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let about = About {
+    About {
         version: env!("CARGO_PKG_VERSION").to_string(),
         command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         began,
         memory: !args.control_flow_only,
         order: !args.control_flow_only,
         layout: Layout::of_this_processor(relive_launch::processor::enabled_state()),
-    };
-    let window = Window { start: args.start.as_deref().map(point), stop: args.stop.as_deref().map(point) };
-    Ok(Recording::of(file, &about, args.ring, window))
+    }
 }
 
 /// A number of instructions, or the beginning of a function.

@@ -9,6 +9,7 @@ mod kit;
 mod attach;
 mod large;
 mod limits;
+mod traced;
 
 use kit::{Lab, Profile, Ran, relive};
 use std::collections::HashMap;

@@ -213,8 +213,9 @@ pub struct Module {
 }
 
 impl Module {
-    /// A file as it is now.
-    pub(crate) fn read(path: &std::path::Path) -> Self {
+    /// A file as it is now. One that is not there has no length.
+    #[must_use]
+    pub fn read(path: &std::path::Path) -> Self {
         use object::Object as _;
         let bytes = std::fs::read(path).unwrap_or_default();
         let file = object::File::parse(&*bytes).ok();

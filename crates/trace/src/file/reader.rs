@@ -69,7 +69,14 @@ impl Trace {
     /// # Errors
     /// If it is not a trace, or cannot be read.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = File::open(path)?;
+        Self::of(File::open(path)?)
+    }
+
+    /// The same for a file that is open already.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn of(file: File) -> Result<Self, TraceError> {
         let len = file.metadata()?.len();
         let mut head = [0; HEAD_LEN as usize];
         file.read_exact_at(&mut head, 0).map_err(|_| TraceError::NotATrace)?;

@@ -4,12 +4,15 @@ use super::{ChunkHead, END, HEAD_LEN, MAGIC, Segment, VERSION, kind};
 use crate::columns::put_number;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 
 /// A file that is being written. What was written last is there when somebody ends this process.
 pub(crate) struct Writer {
-    file: File,
+    /// None if nothing is stored.
+    file: Option<File>,
+    /// How long it may get.
+    most: u64,
     /// How much of it holds whole chunks.
     len: u64,
     /// Where all chunks are but segments.
@@ -42,19 +45,26 @@ impl Ring {
 }
 
 impl Writer {
-    /// A new file; of its segments, only the last so many bytes are kept if a number is given.
-    pub(crate) fn new(file: File, ring: Option<u64>) -> Self {
+    /// A new file, of a limited length if a number is given; of its segments, only the last so many bytes are kept if another is given.
+    pub(crate) fn new(file: Option<File>, most: Option<u64>, ring: Option<u64>) -> Self {
         let mut head = MAGIC.to_vec();
         head.extend_from_slice(&VERSION.to_le_bytes());
         head.resize(HEAD_LEN as usize, 0);
-        let failed = file.write_all_at(&head, 0).err();
+        let failed = file.as_ref().and_then(|file| file.write_all_at(&head, 0).err());
         let ring = ring.map(|most| Ring { most, len: 0, segments: VecDeque::new() });
-        Self { file, len: HEAD_LEN, chunks: Vec::new(), segments: Vec::new(), ring, failed }
+        let most = most.unwrap_or(u64::MAX);
+        let len = if file.is_some() { HEAD_LEN } else { 0 };
+        Self { file, most, len, chunks: Vec::new(), segments: Vec::new(), ring, failed }
     }
 
     /// How long the file is, with what is kept for it.
     pub(crate) fn len(&self) -> u64 {
         self.len + self.ring.as_ref().map_or(0, |ring| ring.len)
+    }
+
+    /// Whether what is written goes anywhere.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.file.is_some() && self.failed.is_none()
     }
 
     /// Why nothing more is written, if so.
@@ -70,15 +80,17 @@ impl Writer {
     }
 
     fn append(&mut self, kind: u32, process: u32, body: &[u8]) -> Option<u64> {
-        if self.failed.is_some() {
-            return None;
-        }
+        let file = self.file.as_ref().filter(|_| self.failed.is_none())?;
         let at = self.len;
         let head = ChunkHead::of(kind, process, body).to_bytes();
-        let written = self
-            .file
-            .write_all_at(&head, at)
-            .and_then(|()| self.file.write_all_at(body, at + ChunkHead::LEN));
+        let is_too_long = kind != kind::INDEX && at + body.len() as u64 > self.most;
+        let written = match is_too_long {
+            true => Err(io::ErrorKind::FileTooLarge.into()),
+            false => {
+                let head = file.write_all_at(&head, at);
+                head.and_then(|()| file.write_all_at(body, at + ChunkHead::LEN))
+            }
+        };
         match written {
             Ok(()) => {
                 self.len = at + ChunkHead::LEN + body.len() as u64;
@@ -86,7 +98,7 @@ impl Writer {
             }
             Err(error) => {
                 // What is there stays whole.
-                let _ = self.file.set_len(at);
+                let _ = file.set_len(at);
                 self.failed = Some(error);
                 None
             }
@@ -95,6 +107,9 @@ impl Writer {
 
     /// Appends a segment, whose parts follow its description.
     pub(crate) fn segment(&mut self, segment: Segment, parts: [&[u8]; 4]) {
+        if !self.is_wanted() {
+            return;
+        }
         let mut body = Vec::with_capacity(256 + parts.iter().map(|part| part.len()).sum::<usize>());
         segment.put(&mut body);
         parts.iter().for_each(|part| body.extend_from_slice(part));
@@ -116,6 +131,9 @@ impl Writer {
     /// # Errors
     /// If something could not be written, now or before. What was written can be read.
     pub(crate) fn finish(mut self) -> io::Result<u64> {
+        if self.file.is_none() {
+            return Ok(0);
+        }
         for (segment, body) in self.ring.take().map_or_else(VecDeque::new, |ring| ring.segments) {
             self.write_segment(segment, &body);
         }
@@ -131,16 +149,16 @@ impl Writer {
         }
         let packed = zstd::bulk::compress(&index, 3)?;
         let at = self.append(kind::INDEX, 0, &packed);
-        if let Some(at) = at {
+        if let (Some(at), Some(file)) = (at, &self.file) {
             let mut tail = at.to_le_bytes().to_vec();
             tail.extend_from_slice(&END);
-            let result = self.file.write_all_at(&tail, self.len);
+            let result = file.write_all_at(&tail, self.len);
             self.failed = result.err();
             self.len += tail.len() as u64;
         }
         match self.failed {
             Some(error) => Err(error),
-            None => self.file.flush().map(|()| self.len),
+            None => Ok(self.len),
         }
     }
 }

@@ -2,9 +2,11 @@
 
 mod packing;
 mod records;
+mod scan;
 mod seams;
 mod shapes;
 mod thread;
+pub mod watch;
 mod window;
 
 use crate::file::writer::Writer;
@@ -23,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 use thread::Thread;
+use watch::Watcher;
 use window::Cutter;
 pub use window::{IsPlace, Point, Window};
 
@@ -32,6 +35,24 @@ const SEGMENT: u64 = 16 << 20;
 const LONG: u64 = 4;
 /// How long a segment may be open. When this process is ended by somebody, what happened later may be lost.
 const LONGEST: Duration = Duration::from_secs(2);
+
+/// How far segments may be apart that are open at the same time, if somebody looks at them in order: those in between wait.
+const FAR: u64 = 16;
+
+/// Where a trace goes, and who looks at it.
+#[derive(Default)]
+pub struct Plan {
+    /// An empty file, if it is stored.
+    pub file: Option<File>,
+    /// How long that may get.
+    pub most: Option<u64>,
+    /// Of its segments, only about the last so many bytes are kept, if not all.
+    pub ring: Option<u64>,
+    /// From where to where each thread is recorded.
+    pub window: Window,
+    /// Who looks at segments meanwhile.
+    pub watchers: Vec<Arc<dyn Watcher>>,
+}
 
 /// A trace that is being made.
 ///
@@ -43,7 +64,10 @@ pub struct Recording {
     segment: u64,
     started: Instant,
     processes: BTreeMap<u32, Followed>,
-    modules: HashSet<Arc<Path>>,
+    paths: HashSet<Arc<Path>>,
+    modules: Vec<Module>,
+    /// How many segments have begun.
+    begun: u64,
     raw: u64,
     threads: u64,
     wrong: Option<(u32, Wrong)>,
@@ -62,6 +86,18 @@ pub struct Summary {
     pub threads: u64,
     /// A thread of which something could not be understood, so that what it did from there on is missing, and why.
     pub wrong: Option<(u32, Wrong)>,
+}
+
+/// A trace that was made.
+pub struct Recorded {
+    /// What was recorded.
+    pub summary: Summary,
+    /// Whether all of it could be written. What was can be read.
+    pub written: io::Result<()>,
+    /// Files that code came from.
+    pub modules: Vec<Module>,
+    /// All processes, by their numbers.
+    pub processes: BTreeMap<u32, Process>,
 }
 
 /// What those who pack have to know of a process.
@@ -84,22 +120,18 @@ struct Followed {
 }
 
 impl Recording {
-    /// A new one, in an empty file. Of its segments, only about the last so many bytes are kept if a number is given.
+    /// A new one.
     #[must_use]
-    pub fn new(file: File, about: &About, ring: Option<u64>) -> Self {
-        Self::of(file, about, ring, Window::default())
-    }
-
-    /// The same of a part of each thread.
-    #[must_use]
-    pub fn of(file: File, about: &About, ring: Option<u64>, window: Window) -> Self {
-        let mut writer = Writer::new(file, ring);
+    pub fn new(about: &About, plan: Plan) -> Self {
+        let Plan { file, most, ring, window, watchers } = plan;
+        let mut writer = Writer::new(file, most, ring);
         writer.chunk(kind::ABOUT, 0, &json(about));
         let shared = Arc::new(Shared {
             writer: Mutex::new(writer),
             spare: Mutex::default(),
             instructions: AtomicU64::new(0),
             cutter: Cutter::new(window),
+            watchers,
         });
         Self {
             packers: Packers::new(&shared),
@@ -109,7 +141,9 @@ impl Recording {
             segment: ring.map_or(SEGMENT, |len| (len * 4).clamp(1 << 20, SEGMENT)),
             started: Instant::now(),
             processes: BTreeMap::new(),
-            modules: HashSet::new(),
+            paths: HashSet::new(),
+            modules: Vec::new(),
+            begun: 0,
             raw: 0,
             threads: 0,
             wrong: None,
@@ -169,10 +203,11 @@ impl Recording {
                 followed.mapping_ends.push(end);
                 let origin = process.mappings.last().map(|mapping| &mapping.origin);
                 if let Some(Origin::File(path)) = origin
-                    && self.modules.insert(path.clone())
+                    && self.paths.insert(path.clone())
                 {
                     let module = Module::read(path);
                     lock(&self.shared.writer).chunk(kind::MODULE, 0, &json(&module));
+                    self.modules.push(module);
                 }
             }
             for number in [kind, body.len() as u32] {
@@ -188,7 +223,7 @@ impl Recording {
         self.update(number);
         let Some(followed) = self.processes.get_mut(&number) else { return };
         let code = std::mem::take(&mut followed.unwritten);
-        if !code.is_empty() {
+        if !code.is_empty() && self.writer().is_wanted() {
             let packed = zstd::bulk::compress(&code, 3).expect("memory for what is packed");
             self.writer().chunk(kind::CODE, number, &packed);
         }
@@ -212,6 +247,7 @@ impl Recording {
                 let (end, rest) = bytes.split_at(seam);
                 self.add(number, tid, end, now);
                 self.close(number, tid, false);
+                self.close_old();
                 bytes = rest;
             }
         }
@@ -228,10 +264,25 @@ impl Recording {
         let mut records = lock(&self.shared.spare).pop().unwrap_or_default();
         records.clear();
         records.extend_from_slice(bytes);
-        thread.add(records, now);
+        thread.add(records, now, &mut self.begun);
         if thread.raw >= self.segment * LONG {
             self.close(number, tid, true);
         }
+    }
+
+    /// Closes segments that began long before others, so that whoever looks at all in order need not keep many.
+    fn close_old(&mut self) {
+        if self.shared.watchers.is_empty() {
+            return;
+        }
+        let newest = self.begun.saturating_sub(FAR);
+        let open = self.processes.iter().flat_map(|(&number, followed)| {
+            let old = followed.threads.iter().filter(|(_, t)| !t.records.is_empty() && t.order < newest);
+            old.map(move |(&tid, thread)| (thread.order, number, tid))
+        });
+        let mut old: Vec<_> = open.collect();
+        old.sort_unstable();
+        old.into_iter().for_each(|(_, number, tid)| self.close(number, tid, true));
     }
 
     /// Has what a thread has written down packed. If it goes on, and not at a seam, it has to be found out with what.
@@ -259,8 +310,8 @@ impl Recording {
             at: 0,
             len: 0,
         };
-        let (traced, line) = (followed.traced.clone(), thread.line.clone());
-        self.packers.pack(Job { segment, records, goes_on, traced, line });
+        let (order, traced, line) = (thread.order, followed.traced.clone(), thread.line.clone());
+        self.packers.pack(Job { order, segment, records, goes_on, traced, line });
     }
 
     /// A process is over.
@@ -295,20 +346,24 @@ impl Recording {
         self.writer().failed().map(ToString::to_string)
     }
 
-    /// Finishes the file.
-    ///
-    /// # Errors
-    /// If something could not be written. What was can be read.
-    pub fn finish(mut self) -> io::Result<Summary> {
+    /// Finishes the file, when everybody has looked at everything.
+    #[must_use]
+    pub fn finish(mut self) -> Recorded {
         for number in self.processes.keys().copied().collect::<Vec<_>>() {
             self.over(number);
             self.write_code(number);
         }
-        let summary = self.summary();
+        let mut summary = self.summary();
         self.packers.finish();
         let shared = Arc::into_inner(self.shared).expect("all who packed are gone");
-        let len = shared.writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
-        Ok(Summary { len, ..summary })
+        let written = shared.writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
+        let written = written.map(|len| summary.len = len);
+        let traced = |followed: Followed| {
+            let traced = Arc::into_inner(followed.traced).expect("all who packed are gone");
+            traced.into_inner().unwrap_or_else(PoisonError::into_inner).process
+        };
+        let processes = self.processes.into_iter().map(|(number, followed)| (number, traced(followed)));
+        Recorded { summary, written, modules: self.modules, processes: processes.collect() }
     }
 }
 

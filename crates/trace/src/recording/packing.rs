@@ -2,8 +2,10 @@
 
 use super::Traced;
 use super::records::Packing;
+use super::scan::scan;
 use super::seams;
 use super::thread::Line;
+use super::watch::{Told, Watcher};
 use super::window::Cutter;
 use crate::file::Segment;
 use crate::file::writer::Writer;
@@ -17,6 +19,8 @@ const WAITING: usize = 1;
 
 /// A segment that is not packed yet. Its description lacks what only packing finds out.
 pub(super) struct Job {
+    /// Its place among all, in the order in which they begin.
+    pub(super) order: u64,
     pub(super) segment: Segment,
     pub(super) records: Vec<Vec<u8>>,
     /// Whether the next one begins with what is known where this one ends.
@@ -34,6 +38,8 @@ pub(super) struct Shared {
     pub(super) instructions: AtomicU64,
     /// Which part of each thread is wanted.
     pub(super) cutter: Cutter,
+    /// Who looks at segments.
+    pub(super) watchers: Vec<Arc<dyn Watcher>>,
 }
 
 /// Those who pack.
@@ -74,7 +80,8 @@ fn work(waiting: &Mutex<Receiver<Job>>, shared: &Shared) {
     let mut packing = Packing::default();
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { mut segment, mut records, goes_on, traced, line }) = job else { break };
+        let Ok(Job { order, mut segment, mut records, goes_on, traced, line }) = job else { break };
+        let mut is_there = false;
         // Which part is wanted is known when all before it is, and that takes longer than to pack it.
         let cut = (!shared.cutter.window.is_all()).then(|| {
             let mut known = line.wait_for(segment.number);
@@ -85,8 +92,11 @@ fn work(waiting: &Mutex<Receiver<Job>>, shared: &Shared) {
             }
             known
         });
-        let packed = packing.pack(&records, &traced);
-        let parts = packing.finish();
+        let is_stored = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).is_wanted();
+        let (packed, parts) = match is_stored {
+            true => (packing.pack(&records, &traced), packing.finish()),
+            false => (scan(&records, &traced), Default::default()),
+        };
         let mut known = cut.unwrap_or_else(|| line.wait_for(segment.number));
         if known.wrong.is_none() && !records.is_empty() {
             segment.state = known.machine.as_ref().map(|machine| machine.state(0));
@@ -110,11 +120,21 @@ fn work(waiting: &Mutex<Receiver<Job>>, shared: &Shared) {
                 Err(wrong) => known.wrong = Some(wrong),
             }
             let parts = parts.each_ref().map(Vec::as_slice);
-            if segment.records > 0 {
-                shared.writer.lock().unwrap_or_else(PoisonError::into_inner).segment(segment, parts);
+            is_there = segment.records > 0;
+            if is_there {
+                shared.writer.lock().unwrap_or_else(PoisonError::into_inner).segment(segment.clone(), parts);
             }
         }
         line.pass(known);
+        for watcher in &shared.watchers {
+            match is_there {
+                true => {
+                    let told = Told { records: &records, traced: &traced, segment: &segment };
+                    watcher.segment(order, &segment, &told);
+                }
+                false => watcher.nothing(order),
+            }
+        }
         shared.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(records);
     }
 }

@@ -5,7 +5,7 @@ use super::shapes::{FEW, Shape, Shapes};
 use crate::columns::put_number;
 use crate::control::Kept as _;
 use crate::replay::Wrong;
-use crate::units::{Units, Words};
+use crate::units::{Unit, Units, Words};
 use crate::{ControlEncoder, ValueEncoder};
 use relive_abi::trace::{Tag, payload, stopped_values};
 use std::sync::{PoisonError, RwLock};
@@ -128,9 +128,14 @@ impl Packing {
         };
         self.values.push_new(shape.slot(), values, place);
         // None is expected that comes for the first time.
-        if let Some((unit, _)) = units.find(shape.tag())
-            && !std::mem::replace(&mut self.is_executed[unit.number as usize], true)
-        {
+        if let Some((unit, _)) = units.find(shape.tag()) {
+            self.note(unit);
+        }
+    }
+
+    /// A unit is executed, perhaps for the first time.
+    fn note(&mut self, unit: &Unit) {
+        if !std::mem::replace(&mut self.is_executed[unit.number as usize], true) {
             put_number(&mut self.executed, unit.number.into());
         }
     }
@@ -153,6 +158,7 @@ impl Packing {
             let stop = Words(own).stop().ok_or(Wrong::CutShort)?;
             let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
             slot = unit.operations.slot;
+            self.note(unit);
             packed.instructions += unit.steps_before(&stop) as u64;
         }
         let values = values.as_chunks().0;

@@ -12,6 +12,8 @@ pub(super) struct Thread {
     /// What is to be packed next: buffers, how long they are together, and when the first and the last was taken away.
     pub(super) records: Vec<Vec<u8>>,
     pub(super) raw: u64,
+    /// Its place among all segments, in the order in which they begin.
+    pub(super) order: u64,
     pub(super) begins: Duration,
     pub(super) ends: Duration,
     pub(super) line: Arc<Line>,
@@ -23,16 +25,18 @@ impl Thread {
             segments: 0,
             records: Vec::new(),
             raw: 0,
+            order: 0,
             begins: Duration::ZERO,
             ends: Duration::ZERO,
             line: Arc::new(Line { known: Mutex::default(), moved: Condvar::new() }),
         }
     }
 
-    /// Takes in what it has written down.
-    pub(super) fn add(&mut self, records: Vec<u8>, now: Duration) {
+    /// Takes in what it has written down. If a segment begins with it, it takes the next place.
+    pub(super) fn add(&mut self, records: Vec<u8>, now: Duration, next: &mut u64) {
         if self.records.is_empty() {
-            (self.raw, self.begins) = (0, now);
+            (self.raw, self.begins, self.order) = (0, now, *next);
+            *next += 1;
         }
         self.ends = now;
         self.raw += records.len() as u64;

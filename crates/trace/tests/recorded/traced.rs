@@ -3,6 +3,7 @@
 use crate::history::{Called, History, Referred};
 use relive_launch::collect::News;
 use relive_launch::{Ended, Options, Trace};
+use relive_trace::recording::Plan;
 use relive_trace::visit::{Event, Ran, Reference, Visitor};
 use relive_trace::{About, Layout, Recording};
 use std::collections::BTreeMap;
@@ -41,7 +42,8 @@ fn record(path: &Path, options: &Options) -> Ended {
     let trace = options.trace.expect("what to write down");
     let layout = Layout::of_this_processor(relive_launch::processor::enabled_state());
     let about = About { memory: trace.memory, order: trace.order, layout, ..About::default() };
-    let mut recording = Recording::new(File::create(path).expect("a file"), &about, None);
+    let file = Some(File::create(path).expect("a file"));
+    let mut recording = Recording::new(&about, Plan { file, ..Plan::default() });
     let mut sink = |news: &News<'_>| match *news {
         News::Process { number, pid, parent } => recording.process(number, pid, parent),
         News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
@@ -50,8 +52,9 @@ fn record(path: &Path, options: &Options) -> Ended {
         News::Time => {}
     };
     let done = relive_launch::trace(options, &mut |_, _| {}, &mut sink).expect("it runs");
-    let summary = recording.finish().expect("a file");
-    assert!(summary.wrong.is_none(), "{:?}", summary.wrong);
+    let recorded = recording.finish();
+    recorded.written.expect("a file");
+    assert!(recorded.summary.wrong.is_none(), "{:?}", recorded.summary.wrong);
     done.ended
 }
 
