@@ -70,6 +70,9 @@ const FOLLOWERS: usize = 1 << 15;
 
 const MIX: u32 = 0x9e37_79b1;
 
+/// How many tags are looked at at once.
+pub(crate) const BLOCK: usize = 8;
+
 /// Something that is kept of each of the latest tags: the tag, and what else somebody wants to know when it comes again.
 pub(crate) trait Kept: Copy + Default {
     fn tag(&self) -> u32;
@@ -204,6 +207,40 @@ impl<K: Kept> ControlEncoder<K> {
         (*now, *again) = (to, from);
         let count = to.wrapping_sub(start);
         self.len += u64::from(count);
+        count
+    }
+
+    /// Appends as many of these tags as were expected, [`BLOCK`] at a time if they are all there and `is_next` says so.
+    #[inline(always)]
+    pub(crate) fn push_blocks(
+        &mut self,
+        tags: &[[u8; 4]],
+        mut is_next: impl FnMut(&[K; BLOCK]) -> bool,
+    ) -> usize {
+        let Foresight { past, now, again, .. } = &mut self.foresight;
+        let (mut to, mut from) = (*now, *again);
+        let mut count = 0;
+        for tags in tags.as_chunks::<BLOCK>().0 {
+            let (here, there) = (to as usize % PAST, from as usize % PAST);
+            // What lies around the end of the table, or is just being written, is for others.
+            if here.max(there) > PAST - BLOCK || to.wrapping_sub(from) < BLOCK as u32 {
+                break;
+            }
+            let block: [K; BLOCK] = std::array::from_fn(|i| past[there + i]);
+            let differs = block
+                .iter()
+                .zip(tags)
+                .fold(0, |differs, (kept, tag)| differs | (kept.tag() ^ u32::from_le_bytes(*tag)));
+            if differs != 0 || !is_next(&block) {
+                break;
+            }
+            past[here..here + BLOCK].copy_from_slice(&block);
+            to = to.wrapping_add(BLOCK as u32);
+            from = from.wrapping_add(BLOCK as u32);
+            count += BLOCK;
+        }
+        (*now, *again) = (to, from);
+        self.len += count as u64;
         count
     }
 

@@ -129,6 +129,7 @@ impl Recording {
         let shared = Arc::new(Shared {
             writer: Mutex::new(writer),
             spare: Mutex::default(),
+            memory: about.memory,
             instructions: AtomicU64::new(0),
             cutter: Cutter::new(window),
             watchers,

@@ -34,6 +34,8 @@ pub(super) struct Shared {
     pub(super) writer: Mutex<Writer>,
     /// Buffers that can be used again.
     pub(super) spare: Mutex<Vec<Vec<u8>>>,
+    /// Whether accesses to memory are written down.
+    pub(super) memory: bool,
     /// How many instructions have been packed.
     pub(super) instructions: AtomicU64,
     /// Which part of each thread is wanted.
@@ -94,7 +96,7 @@ fn work(waiting: &Mutex<Receiver<Job>>, shared: &Shared) {
         });
         let is_stored = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).is_wanted();
         let (packed, parts) = match is_stored {
-            true => (packing.pack(&records, &traced), packing.finish()),
+            true => (packing.pack(&records, &traced), packing.finish(shared.memory)),
             false => (scan(&records, &traced), Default::default()),
         };
         let mut known = cut.unwrap_or_else(|| line.wait_for(segment.number));

@@ -1,9 +1,9 @@
 //! Packs the records of a segment.
 
 use super::Traced;
-use super::shapes::{FEW, Shape, Shapes};
+use super::shapes::{Brief, FEW, Shape, Shapes};
 use crate::columns::put_number;
-use crate::control::Kept as _;
+use crate::control::{BLOCK, Kept as _};
 use crate::replay::Wrong;
 use crate::units::{Unit, Units, Words};
 use crate::{ControlEncoder, ValueEncoder};
@@ -22,6 +22,8 @@ pub(super) struct Packed {
 /// Packs one segment after the other; keeps its tables.
 #[derive(Default)]
 pub(super) struct Packing {
+    /// Of a trace of control flow alone, which has no values.
+    alone: ControlEncoder<Brief>,
     control: ControlEncoder<Shape>,
     values: ValueEncoder,
     /// What belongs to special tags.
@@ -68,10 +70,13 @@ impl Packing {
     ) -> Result<(), Wrong> {
         let mut rest = bytes;
         loop {
-            let (count, steps) = self.pass_expected::<MEMORY>(&mut rest);
+            let (count, steps) = match MEMORY {
+                true => self.pass_expected(&mut rest),
+                false => self.pass_expected_alone(&mut rest),
+            };
             packed.instructions += steps;
             packed.records += u64::from(count);
-            if count == AT_ONCE {
+            if MEMORY && count == AT_ONCE {
                 continue;
             }
             let Some((word, behind)) = rest.split_first_chunk() else { return Ok(()) };
@@ -84,10 +89,10 @@ impl Packing {
                     let (values, behind) = behind.split_at_checked(len).ok_or(Wrong::CutShort)?;
                     rest = behind;
                     let values = values.as_chunks().0;
-                    self.push(shape, units, values);
+                    self.push::<MEMORY>(shape, units, values);
                     packed.instructions += shape.steps();
                 }
-                None => rest = self.special(tag, behind, units, packed)?,
+                None => rest = self.special::<MEMORY>(tag, behind, units, packed)?,
             }
             packed.records += 1;
         }
@@ -95,7 +100,7 @@ impl Packing {
 
     /// Packs records that were expected and have plain shapes: how many, and how many instructions these are.
     #[inline(never)]
-    fn pass_expected<const MEMORY: bool>(&mut self, rest: &mut &[u8]) -> (u32, u64) {
+    fn pass_expected(&mut self, rest: &mut &[u8]) -> (u32, u64) {
         let (mut bytes, mut steps) = (*rest, 0);
         let control = &mut self.control;
         let count = self.values.expected(|expected| {
@@ -104,14 +109,11 @@ impl Packing {
                 if Tag::from_le_bytes(*word) != shape.tag() || !shape.is_plain() {
                     return false;
                 }
+                let Some((values, behind)) = behind.split_at_checked(shape.values() * 8) else {
+                    return false;
+                };
                 bytes = behind;
-                if MEMORY {
-                    let Some((values, behind)) = behind.split_at_checked(shape.values() * 8) else {
-                        return false;
-                    };
-                    bytes = behind;
-                    expected.push(shape.slot(), values.as_chunks().0);
-                }
+                expected.push(shape.slot(), values.as_chunks().0);
                 steps += shape.steps();
                 true
             })
@@ -120,17 +122,60 @@ impl Packing {
         (count, steps)
     }
 
+    /// The same where there are no values.
+    #[inline(never)]
+    fn pass_expected_alone(&mut self, rest: &mut &[u8]) -> (u32, u64) {
+        let (mut tags, mut steps) = (rest.as_chunks().0, 0);
+        let mut all = 0;
+        loop {
+            let count = self.alone.push_blocks(tags, |block| {
+                let is_plain = block.iter().fold(true, |all, brief| all & brief.is_plain());
+                if is_plain {
+                    steps += block.iter().map(Brief::steps).sum::<u64>();
+                }
+                is_plain
+            });
+            tags = &tags[count..];
+            all += count as u32;
+            let count = self.alone.push_expected(BLOCK as u32, |brief| {
+                let Some((tag, behind)) = tags.split_first() else { return false };
+                if Tag::from_le_bytes(*tag) != brief.tag() || !brief.is_plain() {
+                    return false;
+                }
+                tags = behind;
+                steps += brief.steps();
+                true
+            });
+            all += count;
+            if (count as usize) < BLOCK {
+                break;
+            }
+        }
+        *rest = &rest[all as usize * size_of::<Tag>()..];
+        (all, steps)
+    }
+
     /// A record of a unit.
-    fn push(&mut self, shape: Shape, units: &Units, values: &[[u8; 8]]) {
-        let Some(place) = self.control.push(shape) else {
-            self.values.push(shape.slot(), values);
-            return;
-        };
-        self.values.push_new(shape.slot(), values, place);
+    fn push<const MEMORY: bool>(&mut self, shape: Shape, units: &Units, values: &[[u8; 8]]) {
         // None is expected that comes for the first time.
-        if let Some((unit, _)) = units.find(shape.tag()) {
+        if self.append::<MEMORY>(shape, shape.slot(), values)
+            && let Some((unit, _)) = units.find(shape.tag())
+        {
             self.note(unit);
         }
+    }
+
+    /// Appends a tag and its values. Whether it was not expected.
+    fn append<const MEMORY: bool>(&mut self, shape: Shape, slot: u32, values: &[[u8; 8]]) -> bool {
+        if !MEMORY {
+            return self.alone.push(shape.into()).is_some();
+        }
+        let place = self.control.push(shape);
+        match place {
+            Some(place) => self.values.push_new(slot, values, place),
+            None => self.values.push(slot, values),
+        }
+        place.is_some()
     }
 
     /// A unit is executed, perhaps for the first time.
@@ -142,7 +187,7 @@ impl Packing {
 
     /// Something that is not an exit. Gives back what comes behind it.
     #[cold]
-    fn special<'a>(
+    fn special<'a, const MEMORY: bool>(
         &mut self,
         tag: Tag,
         bytes: &'a [u8],
@@ -161,22 +206,19 @@ impl Packing {
             self.note(unit);
             packed.instructions += unit.steps_before(&stop) as u64;
         }
-        let values = values.as_chunks().0;
-        match self.control.push(Shape::special(tag)) {
-            Some(place) => self.values.push_new(slot, values, place),
-            None => self.values.push(slot, values),
-        }
+        self.append::<MEMORY>(Shape::special(tag), slot, values.as_chunks().0);
         self.rest.extend_from_slice(own);
         Ok(behind)
     }
 
-    /// The parts of the segment.
-    pub(super) fn finish(&mut self) -> [Vec<u8>; 4] {
+    /// The parts of the segment, of a trace with accesses to memory or without.
+    pub(super) fn finish(&mut self, memory: bool) -> [Vec<u8>; 4] {
         let zip = |bytes: &[u8]| zstd::bulk::compress(bytes, 3).expect("memory for what is packed");
         let (executed, rest) = (zip(&self.executed), zip(&self.rest));
         self.executed.clear();
         self.is_executed.fill(false);
         self.rest.clear();
-        [executed, self.control.finish(), self.values.finish(), rest]
+        let control = if memory { self.control.finish() } else { self.alone.finish() };
+        [executed, control, self.values.finish(), rest]
     }
 }

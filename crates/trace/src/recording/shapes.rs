@@ -82,6 +82,41 @@ impl Shape {
     }
 }
 
+/// The same where no values are written down: half as much.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Brief {
+    tag: u32,
+    /// How many instructions were executed; 0 for a special tag.
+    steps: u32,
+}
+
+impl Kept for Brief {
+    #[inline(always)]
+    fn tag(&self) -> u32 {
+        self.tag
+    }
+}
+
+impl From<Shape> for Brief {
+    fn from(shape: Shape) -> Self {
+        Self { tag: shape.tag(), steps: shape.steps() as u32 }
+    }
+}
+
+impl Brief {
+    /// How many instructions were executed.
+    #[inline(always)]
+    pub(super) fn steps(&self) -> u64 {
+        self.steps.into()
+    }
+
+    /// Whether it is not a special tag.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        self.tag.cast_signed() > 0
+    }
+}
+
 /// By tag.
 #[derive(Default)]
 pub(super) struct Shapes {
