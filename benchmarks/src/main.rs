@@ -18,6 +18,7 @@ mod corpus;
 mod dump;
 mod exact;
 mod lackey;
+mod long;
 mod match_speed;
 mod oracle;
 mod overhead;
@@ -66,6 +67,8 @@ enum Command {
     Traces(traces::Options),
     /// Traces against those of Valgrind's lackey, instruction by instruction
     Lackey(lackey::Options),
+    /// Recordings that take long: is the memory of relive bounded, and the trace whole?
+    Long(long::Options),
     /// Time and memory of matching two builds, both stripped
     MatchSpeed(match_speed::Options),
     /// Processor time of programs that count, against the same without, and against peers
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Exact(options) => exact::run(&options),
         Command::Traces(options) => traces::run(&options),
         Command::Lackey(options) => lackey::run(&options),
+        Command::Long(options) => long::run(&options),
         Command::MatchSpeed(options) => match_speed::run(&options),
         Command::Overhead(options) => overhead::run(&options),
         Command::Engine(options) => overhead::engine::run(&options),
