@@ -141,41 +141,19 @@ fn trace(args: &Args) -> Result<Ended> {
     let mut line = Line::new(args.quiet);
     let mut said = false;
     let done = {
-<<<<<<< HEAD
         let mut sink = |news: &News<'_>| match *news {
             News::Process { number, pid, parent } => recording.process(number, pid, parent),
             News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
             News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
+            News::Ended { process, tid } => recording.ended(process, tid),
             News::Over { process } => recording.over(process),
+            News::Gone { process } => recording.gone(process),
             News::Time => {
                 line.show(|| recording.summary());
                 if let Some(error) = (!said).then(|| recording.failed()).flatten() {
                     line.clear();
                     say_failed(args, &error);
                     said = true;
-=======
-        let mut sink = |news: &News<'_>| {
-            if let News::Written { bytes, .. } = news {
-                raw += bytes.len() as u64;
-            }
-            let Some(recording) = &mut recording else { return };
-            match *news {
-                News::Process { number, pid, parent } => recording.process(number, pid, parent),
-                News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
-                News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
-                News::Ended { process, tid } => recording.ended(process, tid),
-                News::Over { process } => recording.over(process),
-                News::Gone { process } => recording.gone(process),
-                News::Time => {
-                    line.show(|| recording.summary());
-                    if let Some(error) = (!said).then(|| recording.failed()).flatten() {
-                        line.clear();
-                        eprintln!(
-                            "relive: the trace ends here, and the command goes on: cannot write: {error}"
-                        );
-                        said = true;
-                    }
->>>>>>> 2cd9231 (Traces of many threads and processes take a bounded amount of memory; relive-benchmarks long)
                 }
             }
         };

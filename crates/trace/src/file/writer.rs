@@ -54,13 +54,9 @@ impl Writer {
         head.resize(HEAD_LEN as usize, 0);
         let failed = file.as_ref().and_then(|file| file.write_all_at(&head, 0).err());
         let ring = ring.map(|most| Ring { most, len: 0, segments: VecDeque::new() });
-<<<<<<< HEAD
         let most = most.unwrap_or(u64::MAX);
         let len = if file.is_some() { HEAD_LEN } else { 0 };
-        Self { file, most, len, chunks: Vec::new(), segments: Vec::new(), ring, failed }
-=======
-        Self { file, len: HEAD_LEN, chunks: Vec::new(), segments: 0, described: Vec::new(), ring, failed }
->>>>>>> 2cd9231 (Traces of many threads and processes take a bounded amount of memory; relive-benchmarks long)
+        Self { file, most, len, chunks: Vec::new(), segments: 0, described: Vec::new(), ring, failed }
     }
 
     /// How long the file is, with what is kept for it.

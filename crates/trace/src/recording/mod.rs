@@ -1,13 +1,10 @@
 //! Takes what traced threads write down while they run, and makes a file of it.
 
 mod packing;
-<<<<<<< HEAD
+mod past;
 mod records;
 mod scan;
 mod seams;
-=======
-mod past;
->>>>>>> 2cd9231 (Traces of many threads and processes take a bounded amount of memory; relive-benchmarks long)
 mod shapes;
 mod thread;
 pub mod watch;
@@ -73,18 +70,14 @@ pub struct Recording {
     segment: u64,
     started: Instant,
     processes: BTreeMap<u32, Followed>,
-<<<<<<< HEAD
     paths: HashSet<Arc<Path>>,
     modules: Vec<Module>,
     /// How many segments have begun.
     begun: u64,
-=======
-    modules: HashSet<Arc<Path>>,
     /// How much waits to be packed.
     waiting: u64,
     /// When it was last seen to it that nothing waits for too long.
     looked: Duration,
->>>>>>> 2cd9231 (Traces of many threads and processes take a bounded amount of memory; relive-benchmarks long)
     raw: u64,
     threads: u64,
     wrong: Option<(u32, Wrong)>,
@@ -160,15 +153,11 @@ impl Recording {
             segment: ring.map_or(SEGMENT, |len| (len * 4).clamp(1 << 20, SEGMENT)),
             started: Instant::now(),
             processes: BTreeMap::new(),
-<<<<<<< HEAD
             paths: HashSet::new(),
             modules: Vec::new(),
             begun: 0,
-=======
-            modules: HashSet::new(),
             waiting: 0,
             looked: Duration::ZERO,
->>>>>>> 2cd9231 (Traces of many threads and processes take a bounded amount of memory; relive-benchmarks long)
             raw: 0,
             threads: 0,
             wrong: None,
@@ -259,7 +248,6 @@ impl Recording {
     pub fn records(&mut self, number: u32, tid: u32, mut bytes: &[u8]) {
         let now = self.started.elapsed();
         self.raw += bytes.len() as u64;
-<<<<<<< HEAD
         let is_due = self.processes.get(&number).and_then(|followed| followed.threads.get(&tid));
         let is_due = is_due
             .is_some_and(|thread| thread.raw >= self.segment || now.saturating_sub(thread.begins) >= LONGEST);
@@ -282,23 +270,21 @@ impl Recording {
     }
 
     fn add(&mut self, number: u32, tid: u32, bytes: &[u8], now: Duration) {
-=======
         let records = self.buffer(bytes);
->>>>>>> 2cd9231 (Traces of many threads and processes take a bounded amount of memory; relive-benchmarks long)
         let Some(followed) = self.processes.get_mut(&number) else { return };
         let Followed { threads, past, .. } = followed;
         let thread = threads.entry(tid).or_insert_with(|| {
             self.threads += 1;
             past.take(tid).unwrap_or_default()
         });
-        thread.add(records, now);
+        thread.add(records, now, &mut self.begun);
         self.waiting += bytes.len() as u64;
-        if thread.raw >= self.segment || self.waiting >= MOST {
-            self.close(number, tid);
+        if thread.raw >= self.segment * LONG || self.waiting >= MOST {
+            self.close(number, tid, true);
         }
-        if now.saturating_sub(self.looked) >= LONGEST / 4 {
+        if now.saturating_sub(self.looked) >= LONGEST {
             self.looked = now;
-            self.close_old(now);
+            self.close_idle(now);
         }
     }
 
@@ -310,26 +296,19 @@ impl Recording {
         drop(spare);
         records.clear();
         records.extend_from_slice(bytes);
-<<<<<<< HEAD
-        thread.add(records, now, &mut self.begun);
-        if thread.raw >= self.segment * LONG {
-            self.close(number, tid, true);
-=======
         records
     }
 
-    /// Has what has waited for long packed.
-    fn close_old(&mut self, now: Duration) {
+    /// Closes segments of threads that have not written anything down for long.
+    fn close_idle(&mut self, now: Duration) {
         let of_process = |(&number, followed): (&u32, &Followed)| {
-            let is_old = |thread: &Thread| {
-                !thread.records.is_empty() && now.saturating_sub(thread.begins) >= LONGEST
-            };
-            let old = followed.threads.iter().filter(|(_, thread)| is_old(thread));
-            old.map(|(&tid, _)| (number, tid)).collect::<Vec<_>>()
+            let is_idle =
+                |thread: &Thread| !thread.records.is_empty() && now.saturating_sub(thread.ends) >= LONGEST;
+            let idle = followed.threads.iter().filter(|(_, thread)| is_idle(thread));
+            idle.map(|(&tid, _)| (number, tid)).collect::<Vec<_>>()
         };
         for (number, tid) in self.processes.iter().flat_map(of_process).collect::<Vec<_>>() {
-            self.close(number, tid);
->>>>>>> 2cd9231 (Traces of many threads and processes take a bounded amount of memory; relive-benchmarks long)
+            self.close(number, tid, true);
         }
     }
 
@@ -380,7 +359,7 @@ impl Recording {
 
     /// A thread is over.
     pub fn ended(&mut self, number: u32, tid: u32) {
-        self.close(number, tid);
+        self.close(number, tid, false);
         let Some(followed) = self.processes.get_mut(&number) else { return };
         if let Some(thread) = followed.threads.remove(&tid) {
             followed.past.add(tid, thread);
@@ -393,7 +372,10 @@ impl Recording {
     pub fn gone(&mut self, number: u32) {
         self.over(number);
         self.write_code(number);
-        self.processes.remove(&number);
+        // Whoever looks at all of it asks for the code at the end.
+        if self.shared.watchers.is_empty() {
+            self.processes.remove(&number);
+        }
     }
 
     /// A process is over.

@@ -21,24 +21,11 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-<<<<<<< HEAD
-    pub(super) fn new() -> Self {
-        Self {
-            segments: 0,
-            records: Vec::new(),
-            raw: 0,
-            order: 0,
-            begins: Duration::ZERO,
-            ends: Duration::ZERO,
-            line: Arc::new(Line { known: Mutex::default(), moved: Condvar::new() }),
-        }
-=======
     /// One that the kernel has given the number of another, which has left so much behind.
     pub(super) fn after(segments: u32, instructions: u64) -> Self {
         let known = Known { segments, instructions, ..Known::default() };
         let line = Arc::new(Line { known: Mutex::new(known), moved: Condvar::new() });
         Self { segments, line, ..Self::default() }
->>>>>>> 2cd9231 (Traces of many threads and processes take a bounded amount of memory; relive-benchmarks long)
     }
 
     /// Takes in what it has written down. If a segment begins with it, it takes the next place.
