@@ -170,7 +170,11 @@ fn sample(pid: u32) -> Option<Sample> {
 fn said(text: &str) -> Option<Said> {
     let line = text.lines().rev().find(|line| line.contains(" instructions of "))?;
     let number = |before: &str| line.split(before).next()?.rsplit(' ').next()?.replace(',', "").parse().ok();
-    Some(Said { instructions: number(" instruction")?, threads: number(" thread")?, bytes: number(" bytes")? })
+    Some(Said {
+        instructions: number(" instruction")?,
+        threads: number(" thread")?,
+        bytes: number(" bytes")?,
+    })
 }
 
 /// How many instructions a trace tells of, replayed one by one.
@@ -186,7 +190,8 @@ mod tests {
 
     #[test]
     fn what_is_said_at_the_end() {
-        let said = said("relive: 1,234 instructions of 5 threads in 678 bytes: a.rtrace\n").expect("all of it");
+        let said =
+            said("relive: 1,234 instructions of 5 threads in 678 bytes: a.rtrace\n").expect("all of it");
         assert_eq!((said.instructions, said.threads, said.bytes), (1234, 5, 678));
     }
 

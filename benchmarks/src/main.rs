@@ -16,6 +16,7 @@ mod carry;
 mod compare;
 mod corpus;
 mod dump;
+mod encodings;
 mod exact;
 mod lackey;
 mod long;
@@ -67,6 +68,8 @@ enum Command {
     Traces(traces::Options),
     /// Traces against those of Valgrind's lackey, instruction by instruction
     Lackey(lackey::Options),
+    /// How small traces are, written down in other ways: as in the paper on DEP, and as lackey does
+    Encodings(encodings::Options),
     /// Recordings that take long: is the memory of relive bounded, and the trace whole?
     Long(long::Options),
     /// Time and memory of matching two builds, both stripped
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
         Command::Exact(options) => exact::run(&options),
         Command::Traces(options) => traces::run(&options),
         Command::Lackey(options) => lackey::run(&options),
+        Command::Encodings(options) => encodings::run(&options),
         Command::Long(options) => long::run(&options),
         Command::MatchSpeed(options) => match_speed::run(&options),
         Command::Overhead(options) => overhead::run(&options),

@@ -5,6 +5,7 @@
 
 pub(crate) mod reader;
 pub(crate) mod writer;
+pub(crate) mod written;
 
 use crate::columns::{put_number, take_number};
 use crate::layout::Layout;

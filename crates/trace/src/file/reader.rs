@@ -4,7 +4,7 @@ use super::{About, Begun, ChunkHead, END, HEAD_LEN, MAGIC, Module, Segment, TAIL
 use crate::columns::take_number;
 use crate::process::Process;
 use crate::replay::{Replay, Source, Wrong, words};
-use crate::units::{State, Words};
+use crate::units::{State, Units, Words};
 use crate::visit::Visitor;
 use crate::{ControlDecoder, ValueDecoder};
 use relive_abi::trace::{Call, CallResult, Stop, Tag};
@@ -177,8 +177,8 @@ impl Trace {
     /// # Errors
     /// If a part of it cannot be read. What comes before has been told.
     pub fn replay(&self, segment: &Segment, visitor: &mut impl Visitor) -> Result<(), TraceError> {
-        let replay = segment.state.as_ref().map_or_else(Replay::begin, Replay::with);
-        self.replay_with(replay, segment, visitor)
+        let mut replay = segment.state.as_ref().map_or_else(Replay::begin, Replay::with);
+        self.unpacked(segment, |units, mut source| replay.run(units, &mut source, visitor))
     }
 
     /// The same without accesses to memory, of which nothing is read.
@@ -186,14 +186,14 @@ impl Trace {
     /// # Errors
     /// As above.
     pub fn replay_control(&self, segment: &Segment, visitor: &mut impl Visitor) -> Result<(), TraceError> {
-        self.replay_with(Replay::control(), segment, visitor)
+        self.unpacked(segment, |units, mut source| Replay::control().run(units, &mut source, visitor))
     }
 
-    fn replay_with(
+    /// Hands out what a thread has written down in a segment.
+    pub(super) fn unpacked(
         &self,
-        mut replay: Replay,
         segment: &Segment,
-        visitor: &mut impl Visitor,
+        read: impl FnOnce(&Units, Packed<'_>) -> Result<(), Wrong>,
     ) -> Result<(), TraceError> {
         let units = &self.process(segment.process)?.units;
         let body = self.body(segment)?;
@@ -203,8 +203,12 @@ impl Trace {
         let rest = zstd::bulk::decompress(rest, MOST_CODE).map_err(|error| damaged(segment.at, error))?;
         let control = ControlDecoder::new(control).map_err(|error| wrong(error.into()))?;
         let values = ValueDecoder::new(values, units.slots()).map_err(|error| wrong(error.into()))?;
+<<<<<<< ours
         let mut source = Packed { control, place: None, values, rest: &rest };
         replay.run(units, &mut source, visitor).map_err(wrong)
+=======
+        read(units, Packed { control, values, rest: &rest }).map_err(wrong)
+>>>>>>> theirs
     }
 
     /// The numbers of the units that are executed in a segment, in the order in which they are first.
@@ -352,7 +356,7 @@ fn parts<'a>(segment: &Segment, body: &'a [u8]) -> Option<[&'a [u8]; 4]> {
 }
 
 /// What a thread has written down, unpacked on the way.
-struct Packed<'a> {
+pub(super) struct Packed<'a> {
     control: ControlDecoder<'a>,
     /// If the last tag was not expected, where that leads.
     place: Option<usize>,
