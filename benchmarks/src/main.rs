@@ -27,6 +27,7 @@ mod pairs;
 mod precision;
 mod process;
 mod profiles;
+mod races;
 mod relive;
 mod speed;
 mod stale_bolt;
@@ -83,6 +84,8 @@ enum Command {
     TimeChild(overhead::TimeOptions),
     /// Matched blocks: are they the same statement of the source, by the debug information?
     Precision(precision::Options),
+    /// Races that relive, helgrind and DRD find, and those they make up
+    Races(races::Options),
     /// Time and memory against `objdump -d`
     Speed(speed::Options),
     /// Profiles carried by relive and by BOLT's stale matching, against fresh ones
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
             );
         }
         Command::Precision(options) => precision::run(&options),
+        Command::Races(options) => races::run(&options),
         Command::Speed(options) => speed::run(&options),
         Command::StaleBolt(options) => stale_bolt::run(&options),
         Command::Startup(options) => startup::run(&options),
