@@ -234,3 +234,10 @@ pub(crate) struct Begun {
     /// The process that it was forked off, and how many units and mappings that had then.
     pub(crate) parent: Option<(u32, u32, u32)>,
 }
+
+impl Begun {
+    /// The process that it was forked off, as above, if that began before.
+    pub(crate) fn older(&self) -> Option<(u32, u32, u32)> {
+        self.parent.filter(|(parent, ..)| *parent < self.number)
+    }
+}

@@ -19,6 +19,8 @@ use std::sync::OnceLock;
 const MOST_INDEX: usize = 1 << 30;
 /// The same for one chunk of code.
 const MOST_CODE: usize = 1 << 28;
+/// No segment has more records: three times as many as a thread can write down before one is closed.
+const MOST_RECORDS: u64 = 1 << 26;
 
 /// A trace that can be replayed.
 pub struct Trace {
@@ -146,14 +148,25 @@ impl Trace {
     pub fn process(&self, number: u32) -> Result<&Process, TraceError> {
         let unknown = || damaged(0, format_args!("there is no process {number}"));
         let known = self.processes.get(&number).ok_or_else(unknown)?;
-        let read = known.process.get_or_init(|| self.read_process(known).map_err(|error| error.to_string()));
+        // Those that it was forked off come first, the oldest of all before the others.
+        let mut line = vec![known];
+        while let Some(parent) = line.last().and_then(|last| self.processes.get(&last.begun.older()?.0))
+            && parent.process.get().is_none()
+        {
+            line.push(parent);
+        }
+        let read = |known: &Known| self.read_process(known).map_err(|error| error.to_string());
+        while let Some(next) = line.pop() {
+            next.process.get_or_init(|| read(next));
+        }
+        let read = known.process.get_or_init(|| read(known));
         read.as_ref().map_err(|what| damaged(known.code.first().map_or(0, |(at, _)| *at), what))
     }
 
     fn read_process(&self, known: &Known) -> Result<Process, TraceError> {
-        let Begun { number, pid, parent } = known.begun;
+        let Begun { number, pid, .. } = known.begun;
         let mut process = Process::new(number, pid, self.about.kind());
-        if let Some((parent, units, mappings)) = parent.filter(|(parent, ..)| *parent < number) {
+        if let Some((parent, units, mappings)) = known.begun.older() {
             process.inherit(self.process(parent)?, units as usize, mappings as usize);
         }
         for &(at, len) in &known.code {
@@ -202,13 +215,11 @@ impl Trace {
         let wrong = |error: Wrong| damaged(segment.at, error);
         let rest = zstd::bulk::decompress(rest, MOST_CODE).map_err(|error| damaged(segment.at, error))?;
         let control = ControlDecoder::new(control).map_err(|error| wrong(error.into()))?;
+        if control.left() > MOST_RECORDS {
+            return Err(damaged(segment.at, "a segment says that it has more records than any can have"));
+        }
         let values = ValueDecoder::new(values, units.slots()).map_err(|error| wrong(error.into()))?;
-<<<<<<< ours
-        let mut source = Packed { control, place: None, values, rest: &rest };
-        replay.run(units, &mut source, visitor).map_err(wrong)
-=======
-        read(units, Packed { control, values, rest: &rest }).map_err(wrong)
->>>>>>> theirs
+        read(units, Packed { control, place: None, values, rest: &rest }).map_err(wrong)
     }
 
     /// The numbers of the units that are executed in a segment, in the order in which they are first.
