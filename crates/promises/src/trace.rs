@@ -166,10 +166,15 @@ fn segment(body: &[u8]) -> Vec<u8> {
     };
     let has_state = take(1) & 1 != 0;
     let (tags, values) = (take(2), take(2));
-    let (mut control, mut memory) = (ControlEncoder::new(), ValueEncoder::new());
+    let (mut control, mut memory) = (ControlEncoder::<u32>::new(), ValueEncoder::new());
+    memory.make_room(1 << 16);
     // No more than there can be in so many bytes.
-    (0..tags.min(body.len() as u64 / 4)).for_each(|_| control.push(take(4) as u32));
-    (0..values.min(body.len() as u64 / 10)).for_each(|_| memory.push(take(2) as u32, take(8)));
+    for _ in 0..tags.min(body.len() as u64 / 4) {
+        control.push(take(4) as u32);
+    }
+    for _ in 0..values.min(body.len() as u64 / 10) {
+        memory.push(take(2) as u32, &[take(8).to_le_bytes()]);
+    }
     let parts = [packed(&[]), control.finish(), memory.finish(), packed(rest)];
     let mut segment = Vec::new();
     let mut number = |mut number: u64| {

@@ -302,17 +302,10 @@ impl Recording {
     /// Closes segments of threads that have not written anything down for long.
     fn close_idle(&mut self, now: Duration) {
         let of_process = |(&number, followed): (&u32, &Followed)| {
-<<<<<<< ours
             let is_idle =
                 |thread: &Thread| !thread.records.is_empty() && now.saturating_sub(thread.ends) >= LONGEST;
             let idle = followed.threads.iter().filter(|(_, thread)| is_idle(thread));
             idle.map(|(&tid, _)| (number, tid)).collect::<Vec<_>>()
-=======
-            let is_old =
-                |thread: &Thread| !thread.records.is_empty() && now.saturating_sub(thread.begins) >= LONGEST;
-            let old = followed.threads.iter().filter(|(_, thread)| is_old(thread));
-            old.map(|(&tid, _)| (number, tid)).collect::<Vec<_>>()
->>>>>>> theirs
         };
         for (number, tid) in self.processes.iter().flat_map(of_process).collect::<Vec<_>>() {
             self.close(number, tid, true);

@@ -49,3 +49,37 @@ impl Past {
         first
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_used_again() {
+        let mut past = Past::default();
+        past.add(7, Thread::after(2, 100));
+        // Before anybody has looked whether it is packed, and behind that.
+        let thread = past.take(7).expect("the same");
+        assert_eq!(thread.segments(), 2);
+        past.add(7, thread);
+        assert!(past.settle().is_none());
+        let thread = past.take(7).expect("what it has left");
+        assert_eq!((thread.segments(), thread.line.known().instructions), (2, 100));
+        assert!(past.take(7).is_none());
+    }
+
+    #[test]
+    fn what_is_not_packed_is_kept() {
+        let mut past = Past::default();
+        let mut thread = Thread::after(2, 100);
+        thread.cut();
+        past.add(7, thread);
+        past.add(8, Thread::after(1, 10));
+        assert!(past.settle().is_none());
+        assert_eq!(past.ending.len(), 2);
+        let line = past.ending[0].1.line.clone();
+        line.pass(line.wait_for(2));
+        assert!(past.settle().is_none());
+        assert_eq!((past.ending.len(), past.left.len()), (0, 2));
+    }
+}
