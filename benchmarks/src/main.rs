@@ -16,8 +16,10 @@ mod carry;
 mod compare;
 mod corpus;
 mod dump;
+mod encodings;
 mod exact;
 mod lackey;
+mod long;
 mod match_speed;
 mod oracle;
 mod overhead;
@@ -25,6 +27,7 @@ mod pairs;
 mod precision;
 mod process;
 mod profiles;
+mod races;
 mod relive;
 mod speed;
 mod stale_bolt;
@@ -66,6 +69,10 @@ enum Command {
     Traces(traces::Options),
     /// Traces against those of Valgrind's lackey, instruction by instruction
     Lackey(lackey::Options),
+    /// How small traces are, written down in other ways: as in the paper on DEP, and as lackey does
+    Encodings(encodings::Options),
+    /// Recordings that take long: is the memory of relive bounded, and the trace whole?
+    Long(long::Options),
     /// Time and memory of matching two builds, both stripped
     MatchSpeed(match_speed::Options),
     /// Processor time of programs that count, against the same without, and against peers
@@ -77,6 +84,8 @@ enum Command {
     TimeChild(overhead::TimeOptions),
     /// Matched blocks: are they the same statement of the source, by the debug information?
     Precision(precision::Options),
+    /// Races that relive, helgrind and DRD find, and those they make up
+    Races(races::Options),
     /// Time and memory against `objdump -d`
     Speed(speed::Options),
     /// Profiles carried by relive and by BOLT's stale matching, against fresh ones
@@ -100,6 +109,8 @@ fn main() -> ExitCode {
         Command::Exact(options) => exact::run(&options),
         Command::Traces(options) => traces::run(&options),
         Command::Lackey(options) => lackey::run(&options),
+        Command::Encodings(options) => encodings::run(&options),
+        Command::Long(options) => long::run(&options),
         Command::MatchSpeed(options) => match_speed::run(&options),
         Command::Overhead(options) => overhead::run(&options),
         Command::Engine(options) => overhead::engine::run(&options),
@@ -113,6 +124,7 @@ fn main() -> ExitCode {
             );
         }
         Command::Precision(options) => precision::run(&options),
+        Command::Races(options) => races::run(&options),
         Command::Speed(options) => speed::run(&options),
         Command::StaleBolt(options) => stale_bolt::run(&options),
         Command::Startup(options) => startup::run(&options),

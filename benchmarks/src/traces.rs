@@ -49,9 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
         true => PROGRAMS.map(String::from).to_vec(),
         false => options.only.clone(),
     };
-    let mut all = subjects::all(&corpus, scratch.path(), &only)?;
-    subjects::lengthen(&mut all);
-    all.extend(subjects::installed(&corpus, scratch.path(), &only)?);
+    let all = programs(&corpus, scratch.path(), &only)?;
     ensure!(!all.is_empty(), "nothing to measure: --only names {}", PROGRAMS.join(", "));
     let mut columns = vec!["program", "native s", "M instructions"];
     columns.extend(FIGURES);
@@ -93,6 +91,14 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     table.row(cells);
     println!("\n{table}\nTime that passes relative to native, best of {}.", options.runs);
     Ok(0)
+}
+
+/// The programs of some names, with much to do.
+pub(crate) fn programs(corpus: &Path, scratch: &Path, only: &[String]) -> Result<Vec<Subject>> {
+    let mut all = subjects::all(corpus, scratch, only)?;
+    subjects::lengthen(&mut all);
+    all.extend(subjects::installed(corpus, scratch, only)?);
+    Ok(all)
 }
 
 fn text(figure: f64, name: &str) -> String {

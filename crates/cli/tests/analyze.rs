@@ -28,15 +28,24 @@ fn ask(question: &str, file: &Path, more: &[&str]) -> (Value, Option<i32>) {
     (found, output.status.code())
 }
 
-/// All programs of a folder: names and sources.
-fn programs(folder: &str) -> Vec<(String, String)> {
+/// A program that races, or does not: its name, its file and its source.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Program {
+    name: String,
+    file: String,
+    source: String,
+}
+
+/// All programs of a folder.
+fn programs(folder: &str) -> Vec<Program> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analysis/tests/races").join(folder);
     let files = std::fs::read_dir(&folder).expect("the programs");
     let mut all: Vec<_> = files
         .map(|file| {
             let path = file.expect("a file").path();
-            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-            (name, std::fs::read_to_string(path).expect("a source"))
+            let text = |name: Option<&std::ffi::OsStr>| name.expect("a name").to_string_lossy().into_owned();
+            let source = std::fs::read_to_string(&path).expect("a source");
+            Program { name: text(path.file_stem()), file: text(path.file_name()), source }
         })
         .collect();
     all.sort();
@@ -44,23 +53,25 @@ fn programs(folder: &str) -> Vec<(String, String)> {
 }
 
 /// Does something with each of them, two at a time.
-fn each(folder: &str, check: impl Fn(&str, &str) + Sync) {
+fn each(folder: &str, check: impl Fn(&Program) + Sync) {
     let all = programs(folder);
-    assert_eq!(all.len(), 20);
+    assert_eq!(all.len(), 27);
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Some((name, source)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    check(name, source);
+                while let Some(program) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    check(program);
                 }
             });
         }
     });
 }
 
-fn traced(source: &str) -> (PathBuf, TempDir) {
-    let program = compile("gcc", &["-O1", "-g", "-pthread"], ("program.c", source));
+fn traced(Program { name, file, source }: &Program) -> (PathBuf, TempDir) {
+    let compiler = if file.ends_with(".cc") { "g++" } else { "gcc" };
+    let linked = if name.starts_with("static_") { "-static" } else { "-pie" };
+    let program = compile(compiler, &["-O1", "-g", "-pthread", linked], (file, source));
     let folder = tempfile::tempdir().expect("a folder");
     // The program stays as long as its trace: names are looked up in it.
     let kept = folder.path().join("program");
@@ -70,8 +81,9 @@ fn traced(source: &str) -> (PathBuf, TempDir) {
 
 #[test]
 fn races_are_found() {
-    each("racy", |name, source| {
-        let (file, _folder) = traced(source);
+    each("racy", |program| {
+        let (name, source) = (&*program.name, &program.source);
+        let (file, _folder) = traced(program);
         let (found, status) = ask("races", &file, &[]);
         assert_eq!(status, Some(1), "{name}");
         let expected =
@@ -95,8 +107,9 @@ fn races_are_found() {
 
 #[test]
 fn nothing_is_made_up() {
-    each("correct", |name, source| {
-        let (file, _folder) = traced(source);
+    each("correct", |program| {
+        let name = &program.name;
+        let (file, _folder) = traced(program);
         let (found, status) = ask("races", &file, &[]);
         assert_eq!((found["races"].as_array().map(Vec::len), status), (Some(0), Some(0)), "{name}: {found}");
     });
@@ -104,10 +117,9 @@ fn nothing_is_made_up() {
 
 #[test]
 fn data_without_its_lock() {
-    let all: std::collections::BTreeMap<_, _> =
-        programs("racy").into_iter().chain(programs("correct")).collect();
+    let all = [programs("racy"), programs("correct")].concat();
     let check = |name: &str, guard: &str, expected: &[&str]| {
-        let (file, _folder) = traced(&all[name]);
+        let (file, _folder) = traced(all.iter().find(|program| program.name == name).expect("a program"));
         let (found, status) = ask("races", &file, &["--guard", guard]);
         let accesses = found["accesses"].as_array().expect("a list");
         let mut functions: Vec<_> = accesses

@@ -169,6 +169,46 @@ fn another_build() {
     check("cannot be read any more");
 }
 
+/// Threads that live short, several of them at a time, in a process that was forked off.
+const MANY: &str = r#"
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *thread(void *n) { return (void *)((long)n * 3); }
+int main(void) {
+    int status = 0;
+    for (int round = 0; round < 3; round++) {
+        if (fork() == 0) {
+            pthread_t all[4];
+            for (long i = 0; i < 200; i++) {
+                if (i >= 4) pthread_join(all[i % 4], 0);
+                pthread_create(&all[i % 4], 0, thread, (void *)i);
+            }
+            for (int i = 0; i < 4; i++) pthread_join(all[i], 0);
+            _exit(0);
+        }
+        wait(&status);
+    }
+    return status;
+}
+"#;
+
+#[test]
+fn threads_that_live_short() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile("gcc", &["-O1", "-pthread"], ("many.c", MANY));
+    let file = folder.path().join("many.rtrace");
+    let output = relive(&["trace", "-o", text(&file), "--", text(&program)]);
+    assert!(output.status.success(), "{}", errors(&output));
+    let told = counts(&file, &[]);
+    // The kernel may have given a number twice.
+    let said = errors(&output).replace(',', "");
+    assert!(said.contains(" instructions of 604 threads "), "{said}");
+    assert!((580..=604).contains(&told.len()), "{}", told.len());
+    let instructions: usize = told.iter().map(|[instructions, ..]| instructions).sum();
+    assert!(said.contains(&format!("relive: {instructions} instructions")), "{said} {instructions}");
+}
+
 #[test]
 fn control_flow_alone() {
     let folder = tempfile::tempdir().expect("a folder");

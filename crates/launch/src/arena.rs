@@ -111,7 +111,7 @@ impl Arena {
             let at = self.bytes(chunk.offset, RING_LEN).as_ptr();
             // SAFETY: the arena is mapped as long as this is borrowed; every ring begins with a head, at a multiple of a page.
             let head = unsafe { &*at.cast() };
-            RingView { head, at: at.cast_mut(), arena: PhantomData }
+            RingView { head, offset: chunk.offset, at: at.cast_mut(), arena: PhantomData }
         };
         chunks.map(|chunk| (chunk.process, view(chunk))).collect()
     }
@@ -166,17 +166,26 @@ impl Arena {
 
     /// Gives the room of a process to others.
     pub(crate) fn free(&self, process: &Process<'_>) {
-        const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         for chunk in self.chunks().filter(|chunk| chunk.process == process.number) {
-            // SAFETY: numbers only. What is there becomes zero; nobody looks at it any more.
-            let done = unsafe {
-                libc::fallocate(self.file.as_raw_fd(), PUNCH, chunk.offset as i64, chunk.len as i64)
-            };
-            if done == 0 {
+            // Nobody looks at it any more.
+            let done = self.punch(chunk.offset, chunk.len);
+            if done {
                 chunk.kind.store(abi::FREED, Ordering::Release);
                 self.head().freed.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Gives the memory of a buffer that has been emptied back to the kernel. Whether that was possible: then it is all zero.
+    pub(crate) fn give_back(&self, ring: &RingView<'_>, number: u64) -> bool {
+        self.punch(ring.offset + buffer(number), BUFFER_LEN)
+    }
+
+    /// Makes a part zero, which takes no memory then. Whether that was possible.
+    fn punch(&self, offset: u64, len: u64) -> bool {
+        const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: numbers only.
+        unsafe { libc::fallocate(self.file.as_raw_fd(), PUNCH, offset as i64, len as i64) == 0 }
     }
 
     /// A log, up to some length.
@@ -271,6 +280,8 @@ impl<'a> Iterator for Records<'a> {
 /// A thread's ring of buffers.
 pub(crate) struct RingView<'a> {
     pub(crate) head: &'a Ring,
+    /// Where it is in the arena.
+    pub(crate) offset: u64,
     at: *mut u8,
     arena: PhantomData<&'a Arena>,
 }

@@ -34,7 +34,7 @@ pub(crate) fn tell<'a>(
             pause = if collector.drain(arena) { Duration::ZERO } else { SOON };
         }
         if looked.elapsed() >= PAUSE {
-            over.look(arena, &mut |arena, process| last_of(arena, process, each, collector.as_mut()));
+            over.look(arena, each, collector.as_mut());
             looked = Instant::now();
         }
     }
@@ -60,7 +60,7 @@ struct Over {
 }
 
 impl Over {
-    fn look(&mut self, arena: &Arena, each: &mut Each<'_>) {
+    fn look(&mut self, arena: &Arena, each: &mut Each<'_>, mut collector: Option<&mut Collector<'_>>) {
         for process in arena.processes() {
             let head = arena.log_head(process.at);
             let is_over = match head.state.load(Ordering::Acquire) {
@@ -72,11 +72,14 @@ impl Over {
                 continue;
             }
             if self.told.insert(process.at) {
-                each(arena, &process);
+                last_of(arena, &process, each, collector.as_deref_mut());
             }
             // The logs of those that were forked off refer to this one.
             if head.children.load(Ordering::Acquire) == self.freed.get(&process.at).copied().unwrap_or(0) {
                 arena.free(&process);
+                if let Some(collector) = &mut collector {
+                    collector.forget(process.number);
+                }
                 self.told.remove(&process.at);
                 self.freed.remove(&process.at);
                 if let Some(parent) = process.parent() {

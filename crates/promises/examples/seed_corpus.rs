@@ -1,8 +1,8 @@
 //! Writes what the fuzzers start from: `cargo run -p relive-promises --example seed_corpus -- DIR [PROFILE...]`.
 //!
-//! Files go to `DIR/elf_facts`, `DIR/decode_cfg` and `DIR/profile`; with profiles, those alone.
+//! Files go to `DIR/elf_facts`, `DIR/decode_cfg`, `DIR/profile` and `DIR/trace`; with profiles, those alone.
 
-use relive_promises::{profile, profiles, seeds};
+use relive_promises::{profile, profiles, seeds, traces};
 use std::path::Path;
 use std::{env, fs, io};
 
@@ -21,6 +21,12 @@ fn main() -> io::Result<()> {
     for (name, file) in profiles::profiles() {
         fs::write(packed.join(format!("{name}-unpacked")), profile::Case::unpack(&file).encode())?;
         fs::write(packed.join(name), file)?;
+    }
+    let recorded = Path::new(&folder).join("trace");
+    fs::create_dir_all(&recorded)?;
+    for (name, case) in traces::cases() {
+        fs::write(recorded.join(format!("{name}-unpacked")), case.encode())?;
+        fs::write(recorded.join(name), case.pack())?;
     }
     let files = Path::new(&folder).join("elf_facts");
     fs::create_dir_all(&files)?;

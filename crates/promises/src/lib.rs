@@ -9,6 +9,7 @@
 //! | [`elf_facts::check`] | a file, as `relive inspect` gets it |
 //! | [`decode_cfg::check`] | memory, and claims about the function in it |
 //! | [`profile::check`] | a profile, as `relive report` gets it |
+//! | [`trace::check`] | a trace, as `relive replay` gets it |
 
 pub mod decode_cfg;
 pub mod dice;
@@ -18,3 +19,5 @@ pub mod profile;
 pub mod profiles;
 pub mod seeds;
 mod stopwatch;
+pub mod trace;
+pub mod traces;

@@ -1,7 +1,7 @@
 //! The promises on a fixed number of cases from a fixed seed. The fuzzers in `fuzz/` go on from here.
 
 use relive_promises::dice::Dice;
-use relive_promises::{decode_cfg, elf_facts, mutate, profile, profiles, seeds};
+use relive_promises::{decode_cfg, elf_facts, mutate, profile, profiles, seeds, trace, traces};
 use std::panic;
 
 /// Runs one case; should it fail, says which.
@@ -85,6 +85,35 @@ fn damaged_profiles() {
             let at = dice.roll(damaged.len());
             damaged[at] ^= 1 << dice.roll(8);
             run(&name, seed, &damaged, profile::check);
+        }
+    }
+}
+
+#[test]
+fn traces_as_they_are() {
+    for (name, case) in traces::cases() {
+        assert_eq!(trace::Case::decode(&case.encode()), case);
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), case.pack()).expect("room for it");
+        let found = relive_trace::Trace::open(file.path()).unwrap_or_else(|why| panic!("{name}: {why}"));
+        assert_eq!((found.segments().len(), found.processes().count()), (2, 2), "{name}");
+        run(&name, 0, &case.pack(), trace::check);
+        run(&name, 0, &case.encode(), trace::check);
+    }
+}
+
+#[test]
+fn damaged_traces() {
+    for (name, case) in traces::cases() {
+        for seed in 0..150 {
+            let mut dice = Dice::new(seed);
+            let mut damaged = if dice.once_in(4) { case.pack() } else { case.encode() };
+            for _ in 0..=dice.roll(4) {
+                let at = dice.roll(damaged.len());
+                damaged[at] =
+                    if dice.once_in(2) { dice.roll(256) as u8 } else { damaged[at] ^ 1 << dice.roll(8) };
+            }
+            run(&name, seed, &damaged, trace::check);
         }
     }
 }

@@ -35,7 +35,7 @@ fn run(command: Vec<OsString>, most: u64, memory: bool) -> Result<Vec<Kept>, Box
             len += bytes.len() as u64;
             kept.push(Kept::Written(process, tid, bytes.to_vec()));
         }
-        News::Over { .. } | News::Time => {}
+        News::Ended { .. } | News::Over { .. } | News::Gone { .. } | News::Time => {}
     };
     relive_launch::trace(&options, &mut |_, _| {}, &mut sink)?;
     Ok(kept)

@@ -11,7 +11,8 @@
 //! | [`values`] | memory | values, for slots that the reader knows |
 //!
 //! Only what does not follow from what came before is stored. Both start knowing nothing: a stream needs no other.
-//! `examples/streams.rs` measures how small they get, and how long that takes.
+//! `examples/streams.rs` measures how small they get, and how long that takes, `examples/encodings.rs` how small other ways to write the
+//! same down are.
 //!
 //! What records mean:
 //!
@@ -62,6 +63,7 @@ pub mod visit;
 pub use control::{ControlDecoder, ControlEncoder};
 pub use error::StreamError;
 pub use file::reader::{Trace, TraceError};
+pub use file::written::Written;
 pub use file::{About, Module, Segment};
 pub use layout::Layout;
 pub use recording::{Recording, Summary};

@@ -199,7 +199,7 @@ impl Units {
 /// A unit without its code.
 fn unit(body: &[u8]) -> Option<Unit> {
     let mut words = Words(body);
-    let (first, counts) = (words.u32()?, words.u32()?);
+    let (first, counts) = (words.u32().filter(|first| *first >= FIRST_TAG)?, words.u32()?);
     let (known, _) = (words.u32()?, words.u32()?);
     let known = Gpr::all().filter(|register| known >> register.number() & 1 != 0).collect();
     let (pieces, exits) = (counts & 0xffff, counts >> 16);

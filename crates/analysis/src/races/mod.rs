@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `variables` | memory that serves to bring threads in order |
 //! | `spin` | loops that wait |
+//! | `atomic` | plain accesses that are meant for other threads |
 //! | `kernel` | calls of the kernel that bring threads in order |
 //! | `runtime` | what the C library does for itself, and what for the program |
 //! | `part` | what matters of a segment |
@@ -17,6 +18,7 @@
 //! | `found` | what was found |
 //! | [`discipline`] | another question: whether data is accessed without its lock |
 
+mod atomic;
 mod clock;
 pub mod discipline;
 mod found;

@@ -72,6 +72,11 @@ pub trait Runtime: Send + Sync {
 
     /// The code at an address, even if it was never executed: as many bytes as an instruction may have, if there are.
     fn code(&self, process: u32, pc: u64) -> Option<&[u8]>;
+
+    /// Whether an instruction comes from the library that makes variables atomic, by its line of source.
+    fn is_atomic(&self, _process: u32, _pc: u64) -> bool {
+        false
+    }
 }
 
 /// All code is the program's.

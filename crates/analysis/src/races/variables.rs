@@ -1,8 +1,9 @@
 //! Which memory serves to bring threads in order: what has to be known of all of a trace before races are looked for.
 //!
-//! That is what a locked instruction ever touches, what a loop waits for ([`spin`](super::spin)), what the kernel wakes or lets
-//! wait (`futex`), and what whoever asks says is atomic.
+//! That is what a locked instruction ever touches, what a loop waits for ([`spin`](super::spin)), what is accessed by code that is meant for
+//! that ([`atomic`](super::atomic)), what the kernel wakes or lets wait (`futex`), and what whoever asks says is atomic.
 
+use super::atomic;
 use super::kernel::{FUTEX, is_shared_word};
 use super::runtime::Runtime;
 use super::spin;
@@ -70,8 +71,8 @@ pub(super) fn granules(address: u64, size: u32) -> impl Iterator<Item = (u64, u8
 
 /// The question.
 pub struct FindVariables {
-    /// Loads that wait.
-    spins: BTreeMap<u32, Arc<BTreeSet<u64>>>,
+    /// Plain loads that wait, and loads and stores that are atomic.
+    meant: BTreeMap<u32, Arc<BTreeSet<u64>>>,
     found: BTreeMap<u32, (Bytes, BTreeSet<(u64, u32)>)>,
 }
 
@@ -84,12 +85,17 @@ impl FindVariables {
         runtime: &dyn Runtime,
         atomic: &[(u32, u64, u32)],
     ) -> Self {
-        let spins = |&process: &u32| (process, Arc::new(spin::loads(code.units(process), process, runtime)));
+        let meant = |&process: &u32| {
+            let units = code.units(process);
+            let mut meant = spin::loads(units, process, runtime);
+            meant.extend(atomic::accesses(units, process, runtime));
+            (process, Arc::new(meant))
+        };
         let mut found: BTreeMap<u32, (Bytes, BTreeSet<_>)> = BTreeMap::new();
         for &(process, address, len) in atomic {
             add(&mut found.entry(process).or_default().0, address, len);
         }
-        Self { spins: processes.iter().map(spins).collect(), found }
+        Self { meant: processes.iter().map(meant).collect(), found }
     }
 }
 
@@ -101,8 +107,8 @@ fn add(bytes: &mut Bytes, address: u64, len: u32) {
 
 /// What a segment tells.
 pub struct Part {
-    spins: Option<Arc<BTreeSet<u64>>>,
-    /// By unit: its loads that wait.
+    meant: Option<Arc<BTreeSet<u64>>>,
+    /// By unit: which of its instructions these are.
     units: Vec<Option<Box<[u16]>>>,
     bytes: Bytes,
     /// The first state of the thread.
@@ -117,16 +123,16 @@ impl Visitor for Part {
         if self.units.len() <= number {
             self.units.resize(number + 1, None);
         }
-        let spins = self.units[number].get_or_insert_with(|| {
-            let is_spin = |pc| self.spins.as_ref().is_some_and(|spins| spins.contains(pc));
-            let steps = ran.unit.steps.iter().zip(0..).filter(|(step, _)| is_spin(&step.pc));
+        let meant = self.units[number].get_or_insert_with(|| {
+            let is_meant = |pc| self.meant.as_ref().is_some_and(|meant| meant.contains(pc));
+            let steps = ran.unit.steps.iter().zip(0..).filter(|(step, _)| is_meant(&step.pc));
             steps.map(|(_, number)| number).collect()
         });
-        if spins.is_empty() && ran.stamps.is_empty() {
+        if meant.is_empty() && ran.stamps.is_empty() {
             return;
         }
         for reference in ran.references {
-            if reference.is_locked || spins.contains(&reference.step) {
+            if reference.is_locked || meant.contains(&reference.step) {
                 add(&mut self.bytes, reference.address, reference.size);
             }
         }
@@ -149,7 +155,7 @@ impl Analysis for FindVariables {
 
     fn part(&self, segment: &Segment) -> Part {
         Part {
-            spins: self.spins.get(&segment.process).cloned(),
+            meant: self.meant.get(&segment.process).cloned(),
             units: Vec::new(),
             bytes: Bytes::default(),
             base: None,

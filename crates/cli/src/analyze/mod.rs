@@ -1,5 +1,6 @@
 //! `relive analyze`: answers questions to a trace.
 
+mod by_line;
 mod cache;
 mod hot_paths;
 mod mix;

@@ -1,5 +1,6 @@
 //! Whose code something is: the program's, the C library's, the loader's. Told by the names of files and of the functions that they offer.
 
+use super::by_line;
 use super::places::{Described, Places};
 use crate::traced::Traced;
 use relive_analysis::races::{Function, Kind, Runtime};
@@ -26,6 +27,8 @@ struct Code {
     stubs: Vec<(u64, u64)>,
     /// What the source says is atomic: from where on, and how much.
     atomics: Vec<(u64, u32)>,
+    /// Code of libraries that make variables atomic: from where to where, in order.
+    atomic_code: Vec<(u64, u64)>,
 }
 
 /// Functions that let time pass.
@@ -53,8 +56,12 @@ impl Whose {
                     code.ranges.push((mapping.start, mapping.end, is_loader));
                 }
                 let Some((file, bias)) = places.loaded(path, mapping) else { continue };
-                code.add(&file, bias, owner.is_some());
+                let own_runtime = by_line::without_lines(&file, bias);
+                let is_runtime = |pc| owner.is_some() || holds(&own_runtime, pc);
+                code.add(&file, bias, &is_runtime);
+                code.ranges.extend(own_runtime.iter().map(|&(start, end)| (start, end, false)));
                 if owner.is_none() {
+                    code.atomic_code.extend(by_line::atomic(&file, bias, process, mapping));
                     let pieces = file.code().map(|(start, bytes)| (start.wrapping_add(bias), bytes.into()));
                     code.program.extend(pieces);
                     let stubs = file.stubs().iter();
@@ -65,6 +72,7 @@ impl Whose {
                         .extend(atomics.iter().map(|r| (r.start.0.wrapping_add(bias), r.len() as u32)));
                 }
             }
+            merge(&mut code.atomic_code);
         }
         whose
     }
@@ -78,18 +86,36 @@ impl Whose {
 }
 
 impl Code {
-    fn add(&mut self, file: &Described<'_>, bias: u64, is_runtime: bool) {
+    fn add(&mut self, file: &Described<'_>, bias: u64, is_runtime: &dyn Fn(u64) -> bool) {
         for (start, _, name) in file.functions() {
             let pc = start.wrapping_add(bias);
             let base = name.split('@').next().unwrap_or(name);
             if PAUSES.contains(&base.trim_start_matches('_')) {
                 self.pauses.insert(pc);
             }
-            if is_runtime {
+            if is_runtime(pc) {
                 self.entries.insert(pc, Function::named(base));
             }
         }
     }
+}
+
+/// Puts ranges in order, and those together that overlap.
+fn merge(ranges: &mut Vec<(u64, u64)>) {
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, last| {
+        let overlap = next.0 <= last.1;
+        if overlap {
+            last.1 = last.1.max(next.1);
+        }
+        overlap
+    });
+}
+
+/// Whether a place is in one of several ranges, which are in order and do not overlap.
+fn holds(ranges: &[(u64, u64)], pc: u64) -> bool {
+    let before = ranges.partition_point(|&(start, _)| start <= pc);
+    ranges[..before].last().is_some_and(|&(_, end)| pc < end)
 }
 
 /// Whether a file is the loader (true) or the C library (false).
@@ -116,6 +142,10 @@ impl Runtime for Whose {
         }
     }
 
+    fn is_atomic(&self, process: u32, pc: u64) -> bool {
+        self.processes.get(&process).is_some_and(|code| holds(&code.atomic_code, pc))
+    }
+
     fn is_pause(&self, process: u32, target: u64) -> bool {
         self.processes.get(&process).is_some_and(|code| code.pauses.contains(&target))
     }
@@ -123,5 +153,21 @@ impl Runtime for Whose {
     fn code(&self, process: u32, pc: u64) -> Option<&[u8]> {
         let pieces = &self.processes.get(&process)?.program;
         pieces.iter().find_map(|(start, bytes)| bytes.get(usize::try_from(pc.checked_sub(*start)?).ok()?..))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{holds, merge};
+
+    #[test]
+    fn ranges() {
+        let mut all = vec![(30, 40), (10, 20), (12, 14), (18, 25)];
+        merge(&mut all);
+        assert_eq!(all, [(10, 25), (30, 40)]);
+        assert_eq!(
+            [9, 10, 24, 25, 30, 40].map(|pc| holds(&all, pc)),
+            [false, true, true, false, true, false]
+        );
     }
 }

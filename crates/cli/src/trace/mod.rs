@@ -145,7 +145,9 @@ fn trace(args: &Args) -> Result<Ended> {
             News::Process { number, pid, parent } => recording.process(number, pid, parent),
             News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
             News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
+            News::Ended { process, tid } => recording.ended(process, tid),
             News::Over { process } => recording.over(process),
+            News::Gone { process } => recording.gone(process),
             News::Time => {
                 line.show(|| recording.summary());
                 if let Some(error) = (!said).then(|| recording.failed()).flatten() {

@@ -5,6 +5,7 @@
 
 pub(crate) mod reader;
 pub(crate) mod writer;
+pub(crate) mod written;
 
 use crate::columns::{put_number, take_number};
 use crate::layout::Layout;
@@ -232,4 +233,11 @@ pub(crate) struct Begun {
     pub(crate) pid: u32,
     /// The process that it was forked off, and how many units and mappings that had then.
     pub(crate) parent: Option<(u32, u32, u32)>,
+}
+
+impl Begun {
+    /// The process that it was forked off, as above, if that began before.
+    pub(crate) fn older(&self) -> Option<(u32, u32, u32)> {
+        self.parent.filter(|(parent, ..)| *parent < self.number)
+    }
 }

@@ -4,7 +4,7 @@ use super::{About, Begun, ChunkHead, END, HEAD_LEN, MAGIC, Module, Segment, TAIL
 use crate::columns::take_number;
 use crate::process::Process;
 use crate::replay::{Replay, Source, Wrong, words};
-use crate::units::{State, Words};
+use crate::units::{State, Units, Words};
 use crate::visit::Visitor;
 use crate::{ControlDecoder, ValueDecoder};
 use relive_abi::trace::{Call, CallResult, Stop, Tag};
@@ -19,6 +19,8 @@ use std::sync::OnceLock;
 const MOST_INDEX: usize = 1 << 30;
 /// The same for one chunk of code.
 const MOST_CODE: usize = 1 << 28;
+/// No segment has more records: three times as many as a thread can write down before one is closed.
+const MOST_RECORDS: u64 = 1 << 26;
 
 /// A trace that can be replayed.
 pub struct Trace {
@@ -146,14 +148,25 @@ impl Trace {
     pub fn process(&self, number: u32) -> Result<&Process, TraceError> {
         let unknown = || damaged(0, format_args!("there is no process {number}"));
         let known = self.processes.get(&number).ok_or_else(unknown)?;
-        let read = known.process.get_or_init(|| self.read_process(known).map_err(|error| error.to_string()));
+        // Those that it was forked off come first, the oldest of all before the others.
+        let mut line = vec![known];
+        while let Some(parent) = line.last().and_then(|last| self.processes.get(&last.begun.older()?.0))
+            && parent.process.get().is_none()
+        {
+            line.push(parent);
+        }
+        let read = |known: &Known| self.read_process(known).map_err(|error| error.to_string());
+        while let Some(next) = line.pop() {
+            next.process.get_or_init(|| read(next));
+        }
+        let read = known.process.get_or_init(|| read(known));
         read.as_ref().map_err(|what| damaged(known.code.first().map_or(0, |(at, _)| *at), what))
     }
 
     fn read_process(&self, known: &Known) -> Result<Process, TraceError> {
-        let Begun { number, pid, parent } = known.begun;
+        let Begun { number, pid, .. } = known.begun;
         let mut process = Process::new(number, pid, self.about.kind());
-        if let Some((parent, units, mappings)) = parent.filter(|(parent, ..)| *parent < number) {
+        if let Some((parent, units, mappings)) = known.begun.older() {
             process.inherit(self.process(parent)?, units as usize, mappings as usize);
         }
         for &(at, len) in &known.code {
@@ -177,8 +190,8 @@ impl Trace {
     /// # Errors
     /// If a part of it cannot be read. What comes before has been told.
     pub fn replay(&self, segment: &Segment, visitor: &mut impl Visitor) -> Result<(), TraceError> {
-        let replay = segment.state.as_ref().map_or_else(Replay::begin, Replay::with);
-        self.replay_with(replay, segment, visitor)
+        let mut replay = segment.state.as_ref().map_or_else(Replay::begin, Replay::with);
+        self.unpacked(segment, |units, mut source| replay.run(units, &mut source, visitor))
     }
 
     /// The same without accesses to memory, of which nothing is read.
@@ -186,14 +199,14 @@ impl Trace {
     /// # Errors
     /// As above.
     pub fn replay_control(&self, segment: &Segment, visitor: &mut impl Visitor) -> Result<(), TraceError> {
-        self.replay_with(Replay::control(), segment, visitor)
+        self.unpacked(segment, |units, mut source| Replay::control().run(units, &mut source, visitor))
     }
 
-    fn replay_with(
+    /// Hands out what a thread has written down in a segment.
+    pub(super) fn unpacked(
         &self,
-        mut replay: Replay,
         segment: &Segment,
-        visitor: &mut impl Visitor,
+        read: impl FnOnce(&Units, Packed<'_>) -> Result<(), Wrong>,
     ) -> Result<(), TraceError> {
         let units = &self.process(segment.process)?.units;
         let body = self.body(segment)?;
@@ -202,9 +215,11 @@ impl Trace {
         let wrong = |error: Wrong| damaged(segment.at, error);
         let rest = zstd::bulk::decompress(rest, MOST_CODE).map_err(|error| damaged(segment.at, error))?;
         let control = ControlDecoder::new(control).map_err(|error| wrong(error.into()))?;
+        if control.left() > MOST_RECORDS {
+            return Err(damaged(segment.at, "a segment says that it has more records than any can have"));
+        }
         let values = ValueDecoder::new(values, units.slots()).map_err(|error| wrong(error.into()))?;
-        let mut source = Packed { control, place: None, values, rest: &rest };
-        replay.run(units, &mut source, visitor).map_err(wrong)
+        read(units, Packed { control, place: None, values, rest: &rest }).map_err(wrong)
     }
 
     /// The numbers of the units that are executed in a segment, in the order in which they are first.
@@ -352,7 +367,7 @@ fn parts<'a>(segment: &Segment, body: &'a [u8]) -> Option<[&'a [u8]; 4]> {
 }
 
 /// What a thread has written down, unpacked on the way.
-struct Packed<'a> {
+pub(super) struct Packed<'a> {
     control: ControlDecoder<'a>,
     /// If the last tag was not expected, where that leads.
     place: Option<usize>,

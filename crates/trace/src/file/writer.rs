@@ -17,7 +17,9 @@ pub(crate) struct Writer {
     len: u64,
     /// Where all chunks are but segments.
     chunks: Vec<u64>,
-    segments: Vec<Segment>,
+    /// How many segments there are, and what the index says of each.
+    segments: u64,
+    described: Vec<u8>,
     /// If only the last part is to be kept.
     ring: Option<Ring>,
     /// Why nothing more is written.
@@ -54,7 +56,7 @@ impl Writer {
         let ring = ring.map(|most| Ring { most, len: 0, segments: VecDeque::new() });
         let most = most.unwrap_or(u64::MAX);
         let len = if file.is_some() { HEAD_LEN } else { 0 };
-        Self { file, most, len, chunks: Vec::new(), segments: Vec::new(), ring, failed }
+        Self { file, most, len, chunks: Vec::new(), segments: 0, described: Vec::new(), ring, failed }
     }
 
     /// How long the file is, with what is kept for it.
@@ -115,14 +117,16 @@ impl Writer {
         parts.iter().for_each(|part| body.extend_from_slice(part));
         match &mut self.ring {
             Some(ring) => ring.add(segment, body),
-            None => self.write_segment(segment, &body),
+            None => self.write_segment(&segment, &body),
         }
     }
 
-    fn write_segment(&mut self, mut segment: Segment, body: &[u8]) {
+    fn write_segment(&mut self, segment: &Segment, body: &[u8]) {
         if let Some(at) = self.append(kind::SEGMENT, segment.process, body) {
-            (segment.at, segment.len) = (at, body.len() as u64);
-            self.segments.push(segment);
+            let numbers = [segment.process.into(), at, body.len() as u64];
+            numbers.into_iter().for_each(|number| put_number(&mut self.described, number));
+            segment.put(&mut self.described);
+            self.segments += 1;
         }
     }
 
@@ -135,18 +139,13 @@ impl Writer {
             return Ok(0);
         }
         for (segment, body) in self.ring.take().map_or_else(VecDeque::new, |ring| ring.segments) {
-            self.write_segment(segment, &body);
+            self.write_segment(&segment, &body);
         }
         let mut index = Vec::new();
         put_number(&mut index, self.chunks.len() as u64);
         self.chunks.iter().for_each(|&at| put_number(&mut index, at));
-        put_number(&mut index, self.segments.len() as u64);
-        for segment in &self.segments {
-            [segment.process.into(), segment.at, segment.len]
-                .into_iter()
-                .for_each(|number| put_number(&mut index, number));
-            segment.put(&mut index);
-        }
+        put_number(&mut index, self.segments);
+        index.append(&mut self.described);
         let packed = zstd::bulk::compress(&index, 3)?;
         let at = self.append(kind::INDEX, 0, &packed);
         if let (Some(at), Some(file)) = (at, &self.file) {

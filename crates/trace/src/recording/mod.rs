@@ -1,6 +1,7 @@
 //! Takes what traced threads write down while they run, and makes a file of it.
 
 mod packing;
+mod past;
 mod records;
 mod scan;
 mod seams;
@@ -16,6 +17,7 @@ use crate::replay::Wrong;
 use crate::units::Kind;
 use crate::visit::Visitor;
 use packing::{Job, Packers, Shared};
+use past::Past;
 use shapes::Shapes;
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -35,6 +37,10 @@ const SEGMENT: u64 = 16 << 20;
 const LONG: u64 = 4;
 /// How long a segment may be open. When this process is ended by somebody, what happened later may be lost.
 const LONGEST: Duration = Duration::from_secs(2);
+/// How much of all threads may wait to be packed. With more, what comes next is packed at once.
+const MOST: u64 = 128 << 20;
+/// Buffers that are used again have at least this length.
+const LARGE: usize = 1 << 20;
 
 /// How far segments may be apart that are open at the same time, if somebody looks at them in order: those in between wait.
 const FAR: u64 = 16;
@@ -68,6 +74,10 @@ pub struct Recording {
     modules: Vec<Module>,
     /// How many segments have begun.
     begun: u64,
+    /// How much waits to be packed.
+    waiting: u64,
+    /// When it was last seen to it that nothing waits for too long.
+    looked: Duration,
     raw: u64,
     threads: u64,
     wrong: Option<(u32, Wrong)>,
@@ -110,6 +120,8 @@ struct Traced {
 struct Followed {
     traced: Arc<RwLock<Traced>>,
     threads: BTreeMap<u32, Thread>,
+    /// Threads that are over.
+    past: Past,
     /// Records of its log that are not in [`Followed::traced`] yet, and where they end.
     new: Vec<(u32, Vec<u8>, u64)>,
     /// Where in its log each unit ends, and each mapping.
@@ -145,6 +157,8 @@ impl Recording {
             paths: HashSet::new(),
             modules: Vec::new(),
             begun: 0,
+            waiting: 0,
+            looked: Duration::ZERO,
             raw: 0,
             threads: 0,
             wrong: None,
@@ -172,6 +186,7 @@ impl Recording {
         let followed = Followed {
             traced: Arc::new(RwLock::new(Traced { process, shapes })),
             threads: BTreeMap::new(),
+            past: Past::default(),
             new: Vec::new(),
             unit_ends,
             mapping_ends,
@@ -256,17 +271,44 @@ impl Recording {
     }
 
     fn add(&mut self, number: u32, tid: u32, bytes: &[u8], now: Duration) {
+        let records = self.buffer(bytes);
         let Some(followed) = self.processes.get_mut(&number) else { return };
-        let threads = &mut self.threads;
-        let thread = followed.threads.entry(tid).or_insert_with(|| {
-            *threads += 1;
-            Thread::new()
+        let Followed { threads, past, .. } = followed;
+        let thread = threads.entry(tid).or_insert_with(|| {
+            self.threads += 1;
+            past.take(tid).unwrap_or_default()
         });
-        let mut records = lock(&self.shared.spare).pop().unwrap_or_default();
+        thread.add(records, now, &mut self.begun);
+        self.waiting += bytes.len() as u64;
+        if thread.raw >= self.segment * LONG || self.waiting >= MOST {
+            self.close(number, tid, true);
+        }
+        if now.saturating_sub(self.looked) >= LONGEST {
+            self.looked = now;
+            self.close_idle(now);
+        }
+    }
+
+    /// What a thread has written down, in a buffer that was used before if there is one.
+    fn buffer(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut spare = lock(&self.shared.spare);
+        spare.retain(|buffer| buffer.capacity() >= LARGE);
+        let mut records = spare.pop_if(|_| bytes.len() >= LARGE).unwrap_or_default();
+        drop(spare);
         records.clear();
         records.extend_from_slice(bytes);
-        thread.add(records, now, &mut self.begun);
-        if thread.raw >= self.segment * LONG {
+        records
+    }
+
+    /// Closes segments of threads that have not written anything down for long.
+    fn close_idle(&mut self, now: Duration) {
+        let of_process = |(&number, followed): (&u32, &Followed)| {
+            let is_idle =
+                |thread: &Thread| !thread.records.is_empty() && now.saturating_sub(thread.ends) >= LONGEST;
+            let idle = followed.threads.iter().filter(|(_, thread)| is_idle(thread));
+            idle.map(|(&tid, _)| (number, tid)).collect::<Vec<_>>()
+        };
+        for (number, tid) in self.processes.iter().flat_map(of_process).collect::<Vec<_>>() {
             self.close(number, tid, true);
         }
     }
@@ -295,6 +337,7 @@ impl Recording {
         if records.is_empty() {
             return;
         }
+        self.waiting -= thread.raw;
         let nanoseconds = |time: Duration| time.as_nanos() as u64;
         let segment = Segment {
             process: number,
@@ -315,6 +358,27 @@ impl Recording {
         self.packers.pack(Job { order, segment, records, goes_on, traced, line });
     }
 
+    /// A thread is over.
+    pub fn ended(&mut self, number: u32, tid: u32) {
+        self.close(number, tid, false);
+        let Some(followed) = self.processes.get_mut(&number) else { return };
+        if let Some(thread) = followed.threads.remove(&tid) {
+            followed.past.add(tid, thread);
+        }
+        let wrong = followed.past.settle();
+        self.wrong = self.wrong.take().or(wrong);
+    }
+
+    /// A process is over, and so are all that may be told of and were forked off it.
+    pub fn gone(&mut self, number: u32) {
+        self.over(number);
+        self.write_code(number);
+        // Whoever looks at all of it asks for the code at the end.
+        if self.shared.watchers.is_empty() {
+            self.processes.remove(&number);
+        }
+    }
+
     /// A process is over.
     pub fn over(&mut self, number: u32) {
         let Some(followed) = self.processes.get(&number) else { return };
@@ -324,9 +388,10 @@ impl Recording {
         let Some(followed) = self.processes.get_mut(&number) else { return };
         // Its code stays for those that were forked off.
         for (tid, thread) in std::mem::take(&mut followed.threads) {
-            let packed = thread.line.wait_for(thread.segments());
-            self.wrong = self.wrong.take().or_else(|| Some((tid, packed.wrong.clone()?)));
+            followed.past.add(tid, thread);
         }
+        let wrong = std::mem::take(&mut followed.past).finish();
+        self.wrong = self.wrong.take().or(wrong);
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A thread as whoever takes things away sees it.
+#[derive(Default)]
 pub(super) struct Thread {
     segments: u32,
     /// What is to be packed next: buffers, how long they are together, and when the first and the last was taken away.
@@ -20,16 +21,11 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub(super) fn new() -> Self {
-        Self {
-            segments: 0,
-            records: Vec::new(),
-            raw: 0,
-            order: 0,
-            begins: Duration::ZERO,
-            ends: Duration::ZERO,
-            line: Arc::new(Line { known: Mutex::default(), moved: Condvar::new() }),
-        }
+    /// One that the kernel has given the number of another, which has left so much behind.
+    pub(super) fn after(segments: u32, instructions: u64) -> Self {
+        let known = Known { segments, instructions, ..Known::default() };
+        let line = Arc::new(Line { known: Mutex::new(known), moved: Condvar::new() });
+        Self { segments, line, ..Self::default() }
     }
 
     /// Takes in what it has written down. If a segment begins with it, it takes the next place.
@@ -56,6 +52,7 @@ impl Thread {
 }
 
 /// Where the segments of a thread wait for each other, as each begins with what is known where the one before ends.
+#[derive(Default)]
 pub(super) struct Line {
     known: Mutex<Known>,
     moved: Condvar,
@@ -92,6 +89,11 @@ impl Line {
     pub(super) fn wait_for(&self, segment: u32) -> MutexGuard<'_, Known> {
         let known = self.known();
         self.moved.wait_while(known, |known| known.segments < segment).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, if nobody has to wait for that.
+    pub(super) fn is_at(&self, segment: u32) -> Option<MutexGuard<'_, Known>> {
+        Some(self.known()).filter(|known| known.segments >= segment)
     }
 
     /// The segment that waited is packed.

@@ -48,7 +48,9 @@ fn record(path: &Path, options: &Options) -> Ended {
         News::Process { number, pid, parent } => recording.process(number, pid, parent),
         News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
         News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
+        News::Ended { process, tid } => recording.ended(process, tid),
         News::Over { process } => recording.over(process),
+        News::Gone { process } => recording.gone(process),
         News::Time => {}
     };
     let done = relive_launch::trace(options, &mut |_, _| {}, &mut sink).expect("it runs");
