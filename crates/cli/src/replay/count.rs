@@ -28,22 +28,42 @@ struct Count {
 #[derive(Clone, Copy)]
 struct Hash {
     sum: u64,
-    factor: u64,
+    /// How many numbers there were.
+    count: u64,
 }
 
 impl Hash {
-    const EMPTY: Self = Self { sum: 0, factor: 1 };
+    const EMPTY: Self = Self { sum: 0, count: 0 };
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
     #[inline]
-    fn add(&mut self, number: u64) {
-        self.sum = self.sum.wrapping_mul(Self::MIX).wrapping_add(number);
-        self.factor = self.factor.wrapping_mul(Self::MIX);
+    fn add_all(&mut self, numbers: impl ExactSizeIterator<Item = u64>) {
+        self.count += numbers.len() as u64;
+        self.sum = numbers.fold(self.sum, |sum, number| sum.wrapping_mul(Self::MIX).wrapping_add(number));
+    }
+
+    /// How a hash counts before this one.
+    fn factor(&self) -> u64 {
+        let (mut factor, mut power, mut count) = (1u64, Self::MIX, self.count);
+        while count > 0 {
+            if count % 2 == 1 {
+                factor = factor.wrapping_mul(power);
+            }
+            power = power.wrapping_mul(power);
+            count /= 2;
+        }
+        factor
     }
 
     fn append(&mut self, next: Self) {
-        self.sum = self.sum.wrapping_mul(next.factor).wrapping_add(next.sum);
-        self.factor = self.factor.wrapping_mul(next.factor);
+        self.append_by(next, next.factor());
+    }
+
+    /// The same, if the factor is known.
+    #[inline]
+    fn append_by(&mut self, next: Self, factor: u64) {
+        self.sum = self.sum.wrapping_mul(factor).wrapping_add(next.sum);
+        self.count += next.count;
     }
 }
 
@@ -73,13 +93,13 @@ struct Counting {
     range: Range,
     before: u64,
     count: Count,
-    /// By unit: hashes of its first instructions, of none, one, two and so on.
-    code: Vec<Vec<Hash>>,
+    /// By unit: hashes of its first instructions, of none, one, two and so on, with their factors.
+    code: Vec<Vec<(Hash, u64)>>,
 }
 
 impl Counting {
     /// The hash of the first instructions of a unit.
-    fn code(&mut self, unit: &Unit, steps: usize) -> Hash {
+    fn code(&mut self, unit: &Unit, steps: usize) -> (Hash, u64) {
         let number = unit.number as usize;
         if number >= self.code.len() {
             self.code.resize_with(number + 1, Vec::new);
@@ -87,10 +107,10 @@ impl Counting {
         let known = &mut self.code[number];
         if known.is_empty() {
             let mut hash = Hash::EMPTY;
-            known.push(hash);
+            known.push((hash, hash.factor()));
             known.extend(unit.steps.iter().map(|step| {
-                hash.add(step.pc);
-                hash
+                hash.add_all([step.pc].into_iter());
+                (hash, hash.factor())
             }));
         }
         known[steps]
@@ -102,10 +122,10 @@ impl Visitor for Counting {
         let Part { from, to, references } = self.range.part(self.before, ran);
         self.before += (ran.steps - ran.from) as u64;
         if from == 0 {
-            let code = self.code(ran.unit, to);
-            self.count.code.append(code);
+            let (code, factor) = self.code(ran.unit, to);
+            self.count.code.append_by(code, factor);
         } else if from < to {
-            ran.unit.steps[from..to].iter().for_each(|step| self.count.code.add(step.pc));
+            self.count.code.add_all(ran.unit.steps[from..to].iter().map(|step| step.pc));
         }
         let count = &mut self.count;
         count.instructions += to.saturating_sub(from) as u64;
@@ -116,8 +136,8 @@ impl Visitor for Counting {
                 AccessKind::Update => count.updates += 1,
             }
             count.bytes += u64::from(reference.size);
-            count.data.add(reference.address);
         }
+        count.data.add_all(references.iter().map(|reference| reference.address));
     }
 }
 

@@ -108,6 +108,10 @@ impl Range {
     /// Which of a unit's instructions and references are in it, if the thread has executed so many instructions before.
     #[inline]
     pub(super) fn part<'a>(&self, before: u64, ran: &Ran<'a>) -> Part<'a> {
+        // All of it, and one more instruction of which something may have been executed.
+        if self.from <= before && before.saturating_add((ran.steps - ran.from) as u64) < self.to {
+            return Part { from: ran.from, to: ran.steps, references: ran.references };
+        }
         let cut = |at: u64, end: usize| {
             (at.saturating_sub(before).min((end - ran.from) as u64) as usize) + ran.from
         };
