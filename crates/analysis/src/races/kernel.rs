@@ -28,6 +28,8 @@ pub(super) struct Meaning {
     pub(super) begins: bool,
     /// The thread ends.
     pub(super) ends: bool,
+    /// The process ends, or executes another program: the thread is gone, unless that fails.
+    pub(super) leaves: bool,
     /// Nothing that was in this memory is there any more when it is over: from where, how much. 0 stands for where the result
     /// says.
     pub(super) forgets: Option<(u64, u64)>,
@@ -65,6 +67,8 @@ pub(super) fn meaning(number: u64, arguments: &[u64; 6]) -> Meaning {
         56..=58 | 435 => Meaning { begins: true, ..none },
         // exit
         60 => Meaning { ends: true, ..none },
+        // execve, execveat, exit_group
+        59 | 322 | 231 => Meaning { leaves: true, ..none },
         // read, pread64, readv, recvfrom, recvmsg, accept, accept4, recvmmsg, preadv, preadv2, msgrcv, mq_timedreceive
         0 | 17 | 19 | 45 | 47 | 43 | 288 | 299 | 295 | 327 | 70 | 243 => takes(Through::Files),
         // poll, select, epoll_wait, epoll_pwait, epoll_pwait2, pselect6, ppoll

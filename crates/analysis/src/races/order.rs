@@ -33,6 +33,8 @@ pub(super) struct Order {
     starts: Map<u32, Clock>,
     /// What threads knew when they ended.
     ends: Map<u32, Clock>,
+    /// What those knew that left for another program: whoever began them by `vfork` waits for that.
+    left: Map<u32, Clock>,
     /// What has been given, by word of four bytes.
     words: Map<u64, Clock>,
     files: Clock,
@@ -90,6 +92,7 @@ impl Order {
             by_number: Map::default(),
             starts: Map::default(),
             ends: Map::default(),
+            left: Map::default(),
             words: Map::default(),
             files: Clock::default(),
             signals: Clock::default(),
@@ -367,6 +370,10 @@ impl Order {
             self.ends.insert(thread.number, thread.clock.clone());
             thread.clock.advance(thread.place);
         }
+        if meaning.leaves {
+            self.left.insert(thread.number, thread.clock.clone());
+            thread.clock.advance(thread.place);
+        }
         if let Some(through) = meaning.gives {
             let clock = self.threads[index].clock.clone();
             self.given(through).join(&clock);
@@ -395,6 +402,16 @@ impl Order {
         let thread = &mut self.threads[index];
         thread.time = thread.time.max(time);
         let Some(meaning) = thread.call.take() else { return };
+        if meaning.leaves {
+            // It failed.
+            self.left.remove(&thread.number);
+        }
+        if meaning.begins
+            && let Some(left) = u32::try_from(value).ok().and_then(|number| self.left.remove(&number))
+        {
+            // No other child is gone before its parent goes on.
+            thread.clock.join(&left);
+        }
         if let Some(through) = meaning.takes {
             let clock = self.given(through).clone();
             self.threads[index].clock.join(&clock);

@@ -9,6 +9,7 @@ use relive_trace::units::State;
 use relive_trace::visit::Event;
 
 const CLONE: u64 = 56;
+const EXECVE: u64 = 59;
 const EXIT: u64 = 60;
 const MUNMAP: u64 = 11;
 const MMAP: u64 = 9;
@@ -129,6 +130,28 @@ fn the_end_of_a_thread_is_seen() {
         load(thread, 0x5000);
     };
     assert_eq!(two(&program(), does_not_look, end), vec![vec![0x5000]; 3]);
+}
+
+#[test]
+fn a_parent_waits_for_the_child_of_vfork() {
+    let leave = |time: u64| {
+        move |thread: &mut Thread<'_>| {
+            store(thread, 0x5000);
+            thread.event(Event::Call { number: EXECVE, arguments: [0; 6], time });
+        }
+    };
+    assert_eq!(two(&program(), |parent| store(parent, 0x5000), leave(15)), none());
+    let late = two(&program(), |parent| store(parent, 0x5000), leave(30));
+    assert_eq!(late, vec![vec![0x5000]; 3], "it does not wait");
+    let fail = |thread: &mut Thread<'_>| {
+        call(thread, EXECVE, [0; 6], -2i64 as u64, (12, 15));
+        store(thread, 0x5000);
+    };
+    assert_eq!(
+        two(&program(), |parent| store(parent, 0x5000), fail),
+        vec![vec![0x5000]; 3],
+        "it is still there"
+    );
 }
 
 #[test]
