@@ -55,7 +55,7 @@ fn programs(folder: &str) -> Vec<Program> {
 /// Does something with each of them, two at a time.
 fn each(folder: &str, check: impl Fn(&Program) + Sync) {
     let all = programs(folder);
-    assert_eq!(all.len(), 27);
+    assert!(all.len() >= 27);
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -387,11 +387,13 @@ impl Order {
 
     /// A thread begins, if it is not another process.
     fn announce(&mut self, number: u32, clock: Clock, time: u64) {
-        if self.first.iter().any(|(&process, &first)| first == number && process != self.process) {
+        self.starts.insert(number, clock);
+        let is_elsewhere = |(&process, &first): (&u32, &u32)| first == number && process != self.process;
+        // What `vfork` begins is a thread here before it is the first of another process.
+        if self.first.iter().any(is_elsewhere) && !self.by_number.contains_key(&number) {
             return;
         }
         self.has_announced = true;
-        self.starts.insert(number, clock);
         let index = self.thread(number, time);
         let thread = &mut self.threads[index];
         // One that had the same number before has ended.
