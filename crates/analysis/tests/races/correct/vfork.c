@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int shared;
+static volatile int shared;
 
 static void begin(char *program)
 {
