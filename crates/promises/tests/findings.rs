@@ -2,7 +2,8 @@
 
 use relive_code::addr::LinkAddr;
 use relive_promises::decode_cfg::{About, BARE_POINTERS, Case, Claim, OPEN_ENDED};
-use relive_promises::{decode_cfg, elf_facts, seeds};
+use relive_promises::trace::{self, Chunk, kind};
+use relive_promises::{decode_cfg, elf_facts, seeds, traces};
 
 fn number(file: &[u8], at: usize, len: usize) -> u64 {
     file[at..at + len].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
@@ -153,4 +154,31 @@ fn a_breakpoint_at_the_end() {
     let claims = vec![claim(About::Piece, 0, 6)];
     let case = Case { flags: 0, claims, memory: vec![0x85, 0xc0, 0x74, 1, 0xc3, 0xcc] };
     decode_cfg::check(&case.encode());
+}
+
+/// A process of a trace, forked off another.
+fn forked(number: u32, parent: u32) -> Chunk {
+    let body = format!(r#"{{"number":{number},"pid":7,"parent":[{parent},9,9]}}"#).into_bytes();
+    Chunk { kind: kind::PROCESS, process: 0, body }
+}
+
+/// The tag of a unit was far from all others, and so there was a table of a gigabyte for each process.
+#[test]
+fn a_tag_that_is_far_away() {
+    let (_, mut case) = traces::cases().into_iter().find(|(name, _)| name == "all").expect("a case");
+    let code = case.chunks.iter_mut().find(|chunk| chunk.kind == kind::CODE).expect("code");
+    let first = 3u32.to_le_bytes();
+    let at =
+        code.body.windows(8).position(|word| word == [&first[..], &[1, 0, 2, 0]].concat()).expect("a unit");
+    code.body[at..at + 4].copy_from_slice(&0x0f00_0003u32.to_le_bytes());
+    case.chunks.extend((2..50).map(|number| forked(number, 0)));
+    trace::check(&case.encode());
+}
+
+/// Every process was forked off the one before: reading the last took as many calls, one inside the other.
+#[test]
+fn a_long_line_of_processes() {
+    let (_, mut case) = traces::cases().remove(0);
+    case.chunks.extend((2..30_000).map(|number| forked(number, number - 1)));
+    trace::check(&case.encode());
 }

@@ -104,6 +104,11 @@ pub struct Kind {
 
 const NONE: u32 = u32::MAX;
 
+/// Tags are given one after the other, to units in the order in which they are written down, and few are left out.
+const APART: usize = 1 << 16;
+/// No process has more of them.
+const MOST_TAGS: usize = 1 << 26;
+
 impl Units {
     /// None yet, of a process in a trace of some kind.
     #[must_use]
@@ -146,8 +151,7 @@ impl Units {
         self.slot += unit.operations.values();
         let start = unit.first.saturating_sub(FIRST_TAG) as usize;
         let end = start + unit.exits.len();
-        if end > 1 << 28 {
-            // No process has so many.
+        if start > self.by_tag.len() + APART || end > MOST_TAGS {
             return;
         }
         self.by_tag.resize(self.by_tag.len().max(end), NONE);
