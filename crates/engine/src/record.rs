@@ -140,7 +140,7 @@ impl Thread {
         *register = if pen.register == POINTER { self.r11 } else { self.host };
     }
 
-    /// Back into the cache, with the state of the program at `pc`, which is [`STATE`] or [`SAME_STATE`].
+    /// Back into the cache, with the state of the program at `pc`, which is `STATE` or `SAME_STATE`.
     pub fn put_into(&mut self, context: &mut UserContext, pc: u64, tag: Tag) {
         if !self.is_traced() {
             return;
