@@ -4,7 +4,7 @@ use super::Traced;
 use super::records::Packed;
 use crate::replay::Wrong;
 use crate::units::Words;
-use relive_abi::trace::{Tag, payload, stopped_values};
+use relive_abi::trace::{Tag, stopped_values};
 use std::sync::{PoisonError, RwLock};
 
 /// Goes through records, as far as they make sense.
@@ -27,25 +27,18 @@ fn scan_one(bytes: &[u8], traced: &Traced, packed: &mut Packed) -> Result<(), Wr
     let mut rest = bytes;
     while let Some((word, behind)) = rest.split_first_chunk() {
         let tag = Tag::from_le_bytes(*word);
-        match shapes.get(tag) {
+        if tag == 0 {
             // What is begun here was not finished.
-            _ if tag == 0 => break,
-            Some(shape) => {
-                let len = if memory { shape.values() * 8 } else { 0 };
-                rest = behind.get(len..).ok_or(Wrong::CutShort)?;
-                packed.instructions += shape.steps();
-            }
-            None => {
-                let values = usize::from(stopped_values(tag).unwrap_or(0)) * 8;
-                let len = values + payload(tag).ok_or(Wrong::UnknownTag(tag))?;
-                let (own, behind) = behind.split_at_checked(len).ok_or(Wrong::CutShort)?;
-                rest = behind;
-                if stopped_values(tag).is_some() {
-                    let stop = Words(&own[values..]).stop().ok_or(Wrong::CutShort)?;
-                    let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
-                    packed.instructions += unit.steps_before(&stop) as u64;
-                }
-            }
+            break;
+        }
+        let len = shapes.len_behind(tag, memory)?;
+        let (own, behind) = behind.split_at_checked(len).ok_or(Wrong::CutShort)?;
+        rest = behind;
+        if let Some(shape) = shapes.get(tag) {
+            packed.instructions += shape.steps();
+        } else if let Some(values) = stopped_values(tag) {
+            let stop = Words(&own[usize::from(values) * 8..]).stop().ok_or(Wrong::CutShort)?;
+            packed.instructions += units.steps_before(&stop) as u64;
         }
         packed.records += 1;
     }

@@ -5,7 +5,7 @@ use super::shapes::Shapes;
 use super::{Nobody, Traced};
 use crate::machine::Machine;
 use crate::replay::{Raw, Replay, Wrong};
-use relive_abi::trace::{SAME_STATE, Tag, payload, stopped_values};
+use relive_abi::trace::{SAME_STATE, Tag};
 
 /// A thread says where it is behind a few records, if it does.
 const FAR: usize = 1 << 14;
@@ -16,13 +16,10 @@ pub(super) fn seam(bytes: &[u8], shapes: &Shapes, memory: bool) -> Option<usize>
     while at < FAR {
         let (word, _) = bytes.get(at..)?.split_first_chunk()?;
         let tag = Tag::from_le_bytes(*word);
-        let len = match shapes.get(tag) {
-            Some(shape) if memory => shape.values() * 8,
-            Some(_) => 0,
-            None if tag == SAME_STATE => return Some(at),
-            None => payload(tag)? + usize::from(stopped_values(tag).unwrap_or(0)) * 8,
-        };
-        at += size_of::<Tag>() + len;
+        if tag == SAME_STATE {
+            return Some(at);
+        }
+        at += size_of::<Tag>() + shapes.len_behind(tag, memory).ok()?;
     }
     None
 }

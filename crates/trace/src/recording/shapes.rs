@@ -1,7 +1,9 @@
 //! What is known of each tag without looking at its unit.
 
 use crate::control::Kept;
+use crate::replay::Wrong;
 use crate::units::Units;
+use relive_abi::trace::{payload, stopped_values};
 
 /// What a tag says of its record. Two words, as there are many, and they are copied all the time.
 #[derive(Clone, Copy, Default, Debug)]
@@ -136,6 +138,17 @@ impl Shapes {
             }
         }
         self.units = units.all().len();
+    }
+
+    /// How much belongs to a tag: values, if there are some, and what special tags have behind them.
+    pub(super) fn len_behind(&self, tag: u32, memory: bool) -> Result<usize, Wrong> {
+        match self.get(tag) {
+            Some(shape) => Ok(if memory { shape.values() * 8 } else { 0 }),
+            None => {
+                let own = payload(tag).ok_or(Wrong::UnknownTag(tag))?;
+                Ok(own + usize::from(stopped_values(tag).unwrap_or(0)) * 8)
+            }
+        }
     }
 
     /// Of a tag.

@@ -5,7 +5,7 @@ use super::{Nobody, Traced};
 use crate::process::Process;
 use crate::replay::{Raw, Replay, Wrong};
 use crate::units::{Unit, Words};
-use relive_abi::trace::{Tag, payload, stopped_values};
+use relive_abi::trace::{Tag, stopped_values};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -104,7 +104,7 @@ fn find(
     instructions: &mut u64,
     replay: &mut Replay,
 ) -> Result<Option<(usize, usize)>, Wrong> {
-    let process = &traced.process;
+    let Traced { process, shapes } = traced;
     for (buffer, bytes) in records.iter().enumerate() {
         let mut at = 0;
         while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -112,7 +112,9 @@ fn find(
             if tag == 0 {
                 break;
             }
-            let len = match process.units.find(tag) {
+            let end = at + size_of::<Tag>() + shapes.len_behind(tag, process.units.is_of_memory())?;
+            let record = bytes.get(at..end).ok_or(Wrong::CutShort)?;
+            match process.units.find(tag) {
                 Some((unit, exit)) => {
                     let is_there = match point {
                         Point::Instructions(count) => *instructions >= *count,
@@ -122,21 +124,15 @@ fn find(
                         return Ok(Some((buffer, at)));
                     }
                     *instructions += u64::from(unit.exits[exit].steps);
-                    usize::from(unit.operations.ways[exit].values) * 8
                 }
                 None => {
-                    let own = payload(tag).ok_or(Wrong::UnknownTag(tag))?;
-                    let values = usize::from(stopped_values(tag).unwrap_or(0)) * 8;
-                    if stopped_values(tag).is_some() {
-                        let stop = bytes.get(at + size_of::<Tag>() + values..);
-                        let stop = stop.and_then(|rest| Words(rest).stop()).ok_or(Wrong::CutShort)?;
+                    if let Some(values) = stopped_values(tag) {
+                        let stop = Words(&record[size_of::<Tag>() + usize::from(values) * 8..]).stop();
+                        let stop = stop.ok_or(Wrong::CutShort)?;
                         *instructions += process.units.steps_before(&stop) as u64;
                     }
-                    values + own
                 }
-            };
-            let end = at + size_of::<Tag>() + len;
-            let record = bytes.get(at..end).ok_or(Wrong::CutShort)?;
+            }
             replay.run(&process.units, &mut Raw::new(record), &mut Nobody)?;
             at = end;
         }
