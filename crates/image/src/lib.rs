@@ -3,6 +3,7 @@
 //!
 //! Only [`loader`] opens files; everything else takes bytes and returns values.
 
+pub mod annotations;
 pub mod bb_addr_map;
 pub mod cursor;
 pub mod data;
