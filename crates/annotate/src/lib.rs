@@ -5,3 +5,5 @@
 //! as raw [`facts`]. What clang says is in its object file already.
 
 pub mod facts;
+pub mod object_file;
+pub mod placed;

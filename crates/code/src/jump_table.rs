@@ -127,6 +127,29 @@ impl Resolution {
     }
 }
 
+/// What whoever compiled the jump at `site` says of it; nothing if the tables cannot be read.
+pub(crate) fn stated<S: Surroundings + ?Sized>(surroundings: &S, site: LinkAddr) -> Option<Resolution> {
+    let stated = surroundings.stated_jump(site)?;
+    let mut resolution =
+        Resolution { places: stated.targets.clone(), leaves: stated.leaves, ..Resolution::default() };
+    for table in &stated.tables {
+        let entry = |index: u64| {
+            let at = table.at.offset(index * u64::from(table.entry_size));
+            read_entry(surroundings, at, table.entry_size.into(), table.base)
+        };
+        resolution.add(JumpTable {
+            site,
+            table: table.at,
+            entry_size: table.entry_size,
+            base: table.base,
+            targets: (0..table.count.into()).map(entry).collect::<Option<_>>()?,
+            bound: TableBound::Stated,
+            fenced: false,
+        });
+    }
+    Some(resolution)
+}
+
 /// What the function so far says of an address.
 pub(crate) trait Scope {
     /// Whether it lies in the function.
@@ -325,7 +348,8 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
                 let Expr::Load { addr, bits: 32, .. } = *self.values.exprs.get(entry) else { return false };
                 if let Some(fixed) = self.values.exprs.as_constant(addr) {
                     // On the ways known so far the index is a constant; more ways may turn up.
-                    let Some(place) = self.entry(LinkAddr(fixed), 4, Some(LinkAddr(base))) else {
+                    let Some(place) = read_entry(self.surroundings, LinkAddr(fixed), 4, Some(LinkAddr(base)))
+                    else {
                         return false;
                     };
                     return self.add_place(place, out);
@@ -489,7 +513,7 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
         base: Option<LinkAddr>,
         bound: TableBound,
     ) -> Option<LinkAddr> {
-        let target = self.entry(shape.table.offset(offset), shape.entry_size, base)?;
+        let target = read_entry(self.surroundings, shape.table.offset(offset), shape.entry_size, base)?;
         let fair = if self.scope.is_inside(target) {
             // Read too far, a table turns into nonsense: sooner or later into the middle of an instruction.
             !self.scope.is_inside_insn(target) && (!bound.is_guess() || self.scope.is_linear_start(target))
@@ -511,17 +535,23 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             self.surroundings.is_code(target)
         }
     }
+}
 
-    fn entry(&self, at: LinkAddr, size: u64, base: Option<LinkAddr>) -> Option<LinkAddr> {
-        match (size, base) {
-            (8, None) => match self.surroundings.pointer(at) {
-                Pointer::Here(to) => Some(to),
-                Pointer::Import | Pointer::None => None,
-            },
-            (4, Some(base)) => Some(base.offset(self.surroundings.read_u32(at)? as i32 as i64 as u64)),
-            (4, None) => Some(LinkAddr(u64::from(self.surroundings.read_u32(at)?))),
-            _ => None,
-        }
+/// Where the table entry at `at` leads.
+fn read_entry<S: Surroundings + ?Sized>(
+    surroundings: &S,
+    at: LinkAddr,
+    size: u64,
+    base: Option<LinkAddr>,
+) -> Option<LinkAddr> {
+    match (size, base) {
+        (8, None) => match surroundings.pointer(at) {
+            Pointer::Here(to) => Some(to),
+            Pointer::Import | Pointer::None => None,
+        },
+        (4, Some(base)) => Some(base.offset(surroundings.read_u32(at)? as i32 as i64 as u64)),
+        (4, None) => Some(LinkAddr(u64::from(surroundings.read_u32(at)?))),
+        _ => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where code comes from, and what its surroundings know.
 
 use crate::addr::{AddrRange, LinkAddr};
+use alloc::vec::Vec;
 
 /// Memory as the program finds it at start: a file's segments, or a live process.
 pub trait CodeSource {
@@ -40,6 +41,30 @@ pub enum Returns {
     Never,
 }
 
+/// Where a jump to a computed place leads, in the words of whoever compiled it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatedJump {
+    /// The tables it goes through.
+    pub tables: Vec<StatedTable>,
+    /// Where it leads without a table.
+    pub targets: Vec<LinkAddr>,
+    /// Whether it may leave the function for a place that only the run shows.
+    pub leaves: bool,
+}
+
+/// A jump table, in the words of whoever compiled it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatedTable {
+    /// Its first entry.
+    pub at: LinkAddr,
+    /// Bytes of an entry: 4 or 8.
+    pub entry_size: u8,
+    /// What entries are relative to; nothing if they are addresses.
+    pub base: Option<LinkAddr>,
+    /// How many entries there are.
+    pub count: u32,
+}
+
 /// What control-flow recovery asks about the world around one function.
 pub trait Surroundings: CodeSource {
     /// Whether a call to `callee` can come back.
@@ -69,4 +94,16 @@ pub trait Surroundings: CodeSource {
 
     /// Addresses inside `range` that are stored somewhere as pointers or computed by an instruction.
     fn labels(&self, range: AddrRange, found: &mut dyn FnMut(LinkAddr));
+
+    /// Whether the call that ends at `next` comes back, where whoever compiled it says so.
+    fn stated_return(&self, next: LinkAddr) -> Option<bool> {
+        let _ = next;
+        None
+    }
+
+    /// Where the jump at `site` leads, where whoever compiled it says so.
+    fn stated_jump(&self, site: LinkAddr) -> Option<&StatedJump> {
+        let _ = site;
+        None
+    }
 }

@@ -1,5 +1,6 @@
 //! Everything one ELF file says of its code.
 
+use crate::annotations::{Annotations, Stated};
 use crate::bb_addr_map::{self, FunctionMap};
 use crate::elf::{Elf, Kind};
 use crate::error::{Complaint, ImageError};
@@ -37,6 +38,10 @@ pub struct Image<'d> {
     pub unwind: Unwind<'d>,
     /// Stubs of imported functions, by address.
     pub stubs: Vec<Stub>,
+    /// What `.annotate` says, as far as it holds.
+    pub annotations: Annotations,
+    /// The same by place; or what a compiler says while annotations are made of it.
+    pub stated: Stated,
     /// Block maps clang left.
     pub block_maps: Vec<FunctionMap>,
     /// Jump-table sizes clang left: address to number of entries.
@@ -88,6 +93,8 @@ impl<'d> Image<'d> {
             link_references,
             unwind,
             stubs,
+            annotations: Annotations::default(),
+            stated: Stated::default(),
             block_maps,
             table_sizes,
             go,

@@ -5,6 +5,8 @@ use std::fmt;
 /// A source of facts, the most trustworthy first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Provenance {
+    /// `.annotate`.
+    Annotation,
     /// `.llvm_bb_addr_map`.
     BbAddrMap,
     /// `.llvm_jump_table_sizes`.
@@ -32,7 +34,8 @@ pub enum Provenance {
 }
 
 /// All sources, in order of trust, with a name each.
-const NAMES: [(Provenance, &str); 12] = [
+const NAMES: [(Provenance, &str); 13] = [
+    (Provenance::Annotation, "annotation"),
     (Provenance::BbAddrMap, "bb-addr-map"),
     (Provenance::JumpTableSizes, "jump-table-sizes"),
     (Provenance::LinkRelocation, "link-relocation"),

@@ -156,6 +156,9 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
     /// The call that ends right before `at` and was taken not to return is taken to return after all.
     pub(super) fn revive_call_before(&mut self, at: LinkAddr) -> bool {
         let Some(&i) = self.calls.get(&at).filter(|&&i| !self.enders[i].goes_on) else { return false };
+        if self.surroundings.stated_return(at).is_some() {
+            return false;
+        }
         self.enders[i].goes_on = true;
         true
     }
@@ -168,7 +171,9 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
     fn is_doubtful(&self, ender: &Ender) -> bool {
         match ender.flow {
             Flow::Call(target) => {
-                !ender.goes_on && self.surroundings.returns(target) == Returns::SeeminglyNot
+                !ender.goes_on
+                    && self.surroundings.stated_return(ender.next).is_none()
+                    && self.surroundings.returns(target) == Returns::SeeminglyNot
             }
             _ => false,
         }
@@ -316,9 +321,12 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             }
             Flow::Jump(_) | Flow::IndirectJump | Flow::Return | Flow::Stop => false,
         };
-        if goes_on && matches!(flow, Flow::Call(_) | Flow::IndirectCall) && self.only_fill_behind(next) {
-            // Nothing but fill up to the end of the piece: the compiler knew that it does not come back.
-            goes_on = false;
+        if matches!(flow, Flow::Call(_) | Flow::IndirectCall) {
+            goes_on = match self.surroundings.stated_return(next) {
+                Some(stated) => stated,
+                // Nothing but fill up to the end of the piece: the compiler knew that it does not come back.
+                None => goes_on && !self.only_fill_behind(next),
+            };
         }
         if !again {
             let at = insn.addr();

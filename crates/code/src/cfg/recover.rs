@@ -6,7 +6,7 @@ use super::remainder::{explain_holes, gaps};
 use super::{Block, BlockId, Cfg, Edge, EdgeKind, End, Reason, Target};
 use crate::addr::{AddrRange, LinkAddr};
 use crate::isa::{Flow, Insn};
-use crate::jump_table::{JumpTable, Resolution, Resolver, Scope, TableBound};
+use crate::jump_table::{JumpTable, Resolution, Resolver, Scope, TableBound, stated};
 use crate::source::Surroundings;
 use crate::values::{Flowing, Values};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -259,7 +259,8 @@ impl<'a, S: Surroundings + ?Sized> Look<'a, S> {
         for (id, block) in self.cfg.numbered_blocks().filter(|(_, b)| b.end == End::IndirectJump) {
             let at = block.last_insn();
             let Some(jump) = Insn::decode(self.explorer.surroundings().bytes(at), at) else { continue };
-            let local = self.resolver.resolve_locally(id, &jump);
+            let stated = stated(self.explorer.surroundings(), at);
+            let local = stated.or_else(|| self.resolver.resolve_locally(id, &jump));
             found.extend(self.settle(at, local.clone()).map(|settled| (at, settled)));
             self.local.push((id, jump, local));
         }

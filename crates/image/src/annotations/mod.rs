@@ -3,6 +3,12 @@
 //! Addresses are those of the image that is described. In an object file, code has none yet: there they are where
 //! `relive-annotate` places its sections while it looks at them.
 
+mod describe;
+mod stated;
+
+pub use describe::describe;
+pub use stated::Stated;
+
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::isa::RegSet;
 

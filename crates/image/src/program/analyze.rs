@@ -72,6 +72,10 @@ impl Working<'_> {
         self.cfg.pieces.is_empty()
     }
 
+    fn is_read(&self) -> bool {
+        !self.absorbed && !self.is_unread()
+    }
+
     fn len(&self) -> u64 {
         self.outline.pieces.iter().map(AddrRange::len).sum()
     }
@@ -474,6 +478,13 @@ impl<'a, 'd> Analysis<'a, 'd> {
                 function.outline.leaders.extend(starts);
                 function.stale = true;
             }
+        }
+        let stated = &self.world.image.stated;
+        for function in self.functions.iter_mut().filter(|f| f.is_read() && !f.cfg.is_understood()) {
+            let leaders: Vec<LinkAddr> =
+                function.outline.pieces.iter().flat_map(|&piece| stated.blocks_in(piece)).copied().collect();
+            function.stale |= !leaders.is_empty();
+            function.outline.leaders.extend(leaders);
         }
     }
 

@@ -83,6 +83,13 @@ pub(super) fn collect<'d>(image: &Image<'d>) -> Units<'d> {
         claim.ends.push((Provenance::GoTable, function.range.end));
         claim.names.push((true, String::from_utf8_lossy(function.name)));
     }
+    for piece in image.annotations.pieces.iter().filter(|p| is_code(p.range.start)) {
+        let claim = claims.entry(piece.range.start).or_default();
+        claim.vouchers.add(Provenance::Annotation);
+        claim.ends.push((Provenance::Annotation, piece.range.end));
+        claim.fragment |= piece.parent.is_some();
+    }
+    data.extend(&image.stated.data);
     for map in &image.block_maps {
         for (index, range) in map.ranges.iter().enumerate().filter(|(_, r)| is_code(r.start)) {
             let claim = claims.entry(range.start).or_default();

@@ -3,7 +3,7 @@
 use super::references::References;
 use crate::image::Image;
 use relive_code::addr::{AddrRange, LinkAddr};
-use relive_code::source::{CodeSource, Pointer, Returns, Surroundings};
+use relive_code::source::{CodeSource, Pointer, Returns, StatedJump, Surroundings};
 use std::collections::{HashMap, HashSet};
 
 /// The image, and what has been found out about it so far.
@@ -56,6 +56,14 @@ impl Surroundings for World<'_, '_> {
 
     fn stated_table_len(&self, at: LinkAddr) -> Option<u64> {
         self.image.table_sizes.get(&at).copied()
+    }
+
+    fn stated_return(&self, next: LinkAddr) -> Option<bool> {
+        self.image.stated.returns(next)
+    }
+
+    fn stated_jump(&self, site: LinkAddr) -> Option<&StatedJump> {
+        self.image.stated.jumps.get(&site)
     }
 
     fn labels(&self, range: AddrRange, found: &mut dyn FnMut(LinkAddr)) {
