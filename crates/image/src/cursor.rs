@@ -109,6 +109,20 @@ impl<'a> Cursor<'a> {
         self.take(field, |rest| rest.read_sleb128())
     }
 
+    /// So many bytes.
+    pub fn bytes(&mut self, len: u64, field: &'static str) -> Result<&'a [u8], FieldError> {
+        let cut_short = FieldError { at: self.position(), field, fault: FieldFault::CutShort };
+        let len = usize::try_from(len).map_err(|_| cut_short)?;
+        self.rest.split(len).map(|part| part.slice()).map_err(|_| cut_short)
+    }
+
+    /// A cursor in the next so many bytes alone, which are behind this one then; positions stay those in the whole.
+    pub fn part(&mut self, len: u64, field: &'static str) -> Result<Self, FieldError> {
+        let start = self.position();
+        let part = self.bytes(len, field)?;
+        Self::at(&self.whole[..start + part.len()], start, field)
+    }
+
     fn take<T>(
         &mut self,
         field: &'static str,
@@ -147,6 +161,18 @@ mod tests {
         let error = cursor.uleb("size").unwrap_err();
         assert_eq!(error, FieldError { at: 1, field: "size", fault: FieldFault::CutShort });
         assert_eq!(error.to_string(), "at byte 0x1: size runs past the end of the section");
+    }
+
+    #[test]
+    fn a_part_ends_where_it_should_and_knows_where_it_is() {
+        let mut cursor = Cursor::new(&[1, 2, 3, 4]);
+        cursor.u8("a").unwrap();
+        let mut part = cursor.part(2, "b").unwrap();
+        assert_eq!((part.position(), cursor.position()), (1, 3));
+        assert_eq!(part.bytes(2, "c"), Ok(&[2, 3][..]));
+        assert_eq!(part.u8("d").unwrap_err().at, 3);
+        assert_eq!(cursor.part(2, "e").unwrap_err().fault, FieldFault::CutShort);
+        assert_eq!(cursor.u8("f"), Ok(4));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod category;
 mod compare;
 mod effects;
 mod knowledge;
+mod linking;
 mod moving;
 mod operands;
 mod rare;

@@ -172,6 +172,19 @@ impl RegSet {
             .fold(Self::EMPTY, |set, (flag, ..)| set | Self::flag(*flag))
     }
 
+    /// The set as a number, a bit for each member: 0 general-purpose registers, 16 flags, 23 x87, 24 mask registers, 32
+    /// vector registers. Files hold it.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The opposite of [`RegSet::bits`].
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// Whether nothing is in it.
     #[must_use]
     pub const fn is_empty(self) -> bool {

@@ -3,26 +3,36 @@
 //! Addresses are those of the image that is described. In an object file, code has none yet: there they are where
 //! `relive-annotate` places its sections while it looks at them.
 
+pub mod check;
+pub mod checksum;
 mod describe;
+pub mod format;
+mod memory;
+pub mod reader;
+#[cfg(test)]
+mod round_trip;
 mod stated;
+pub mod writer;
 
 pub use describe::describe;
+pub use memory::Memory;
 pub use stated::Stated;
 
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::isa::RegSet;
+use std::sync::Arc;
 
 /// Everything one file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
-    /// Who made the code, each compilation once.
+    /// Who made the code; those of whom the same is said, once.
     pub units: Vec<Unit>,
     /// Pieces of functions by address; they do not overlap.
     pub pieces: Vec<Piece>,
 }
 
 /// Who made some of the code.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Unit {
     /// The compiler and its version, in its own words.
     pub producer: String,
@@ -41,7 +51,7 @@ pub struct Piece {
     pub range: AddrRange,
     /// The entry of the function that it was split off from, if it was.
     pub parent: Option<LinkAddr>,
-    /// Of its instructions, as far as linkers leave them alone.
+    /// Of its instructions, as far as linkers leave them alone, and of all that is said here of them ([`checksum::seal`]).
     pub checksum: u32,
     /// Blocks by address. A call does not end one unless it does not come back. What lies between is fill or data.
     pub blocks: Vec<AddrRange>,
@@ -59,6 +69,27 @@ pub struct Piece {
     pub free: Vec<Free>,
 }
 
+impl Piece {
+    /// Where the function that it belongs to begins.
+    #[must_use]
+    pub fn function(&self) -> LinkAddr {
+        self.parent.unwrap_or(self.range.start)
+    }
+
+    /// Whether a block of it begins at `at`.
+    #[must_use]
+    pub fn has_block_at(&self, at: LinkAddr) -> bool {
+        self.blocks.binary_search_by_key(&at, |block| block.start).is_ok()
+    }
+}
+
+/// The piece that holds `at`, of pieces by address.
+#[must_use]
+pub fn holding(pieces: &[Piece], at: LinkAddr) -> Option<&Piece> {
+    let behind = pieces.partition_point(|piece| piece.range.start <= at);
+    pieces[..behind].last().filter(|piece| piece.range.contains(at))
+}
+
 /// A jump to a computed place: everywhere it can lead inside the function is in a table or a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jump {
@@ -66,14 +97,15 @@ pub struct Jump {
     pub site: LinkAddr,
     /// The tables it goes through.
     pub tables: Vec<Table>,
-    /// Where it leads without a table: the labels of a computed goto. By address.
-    pub targets: Vec<LinkAddr>,
+    /// Where it leads without a table: the labels of a computed goto. By address. Jumps of one function often have them in
+    /// common, and then share them.
+    pub targets: Arc<[LinkAddr]>,
     /// Whether it may leave the function, for a place that only the run shows.
     pub leaves: bool,
 }
 
 /// A jump table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
     /// Its first entry.
     pub at: LinkAddr,
@@ -88,7 +120,7 @@ pub struct Table {
 /// Registers whose values nobody reads any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Free {
-    /// Behind which instruction.
+    /// Behind which instruction: where that begins.
     pub behind: LinkAddr,
     /// Which.
     pub registers: RegSet,
