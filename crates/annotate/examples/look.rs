@@ -9,7 +9,9 @@ fn main() {
         let placed = Placed::new(&object).unwrap();
         let t1 = t.elapsed();
         let image = placed.image().unwrap();
-        for c in &image.complaints { println!("complaint {c:?}"); }
+        for c in &image.complaints {
+            println!("complaint {c:?}");
+        }
         let t2 = t.elapsed();
         let program = relive_image::program::analyze(&image);
         let t3 = t.elapsed();
@@ -18,6 +20,14 @@ fn main() {
         }
         let pieces: Vec<_> = program.functions.iter().flat_map(describe).collect();
         let blocks: usize = pieces.iter().map(|p| p.blocks.len()).sum();
-        println!("{path}: {} functions, {} pieces, {} blocks, {} jumps, {} lost; place {t1:?} image {t2:?} analyze {t3:?} {:?}", program.functions.len(), pieces.len(), blocks, pieces.iter().map(|p| p.jumps.len()).sum::<usize>(), pieces.iter().map(|p| p.no_return.len()).sum::<usize>(), program.timings);
+        println!(
+            "{path}: {} functions, {} pieces, {} blocks, {} jumps, {} lost; place {t1:?} image {t2:?} analyze {t3:?} {:?}",
+            program.functions.len(),
+            pieces.len(),
+            blocks,
+            pieces.iter().map(|p| p.jumps.len()).sum::<usize>(),
+            pieces.iter().map(|p| p.no_return.len()).sum::<usize>(),
+            program.timings
+        );
     }
 }

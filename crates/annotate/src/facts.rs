@@ -43,8 +43,8 @@ pub struct Facts<P = Place> {
     pub blocks: Vec<P>,
     /// Behind calls that do not come back.
     pub no_return: Vec<P>,
-    /// Directives among code that make bytes rather than instructions: from where to where. Control may run through them,
-    /// then they are instructions written in numbers, or the prefixes of the instruction behind.
+    /// Directives that a programmer put among code and that make bytes rather than instructions: from where to where.
+    /// Control may run through them, then they are instructions written in numbers, or the prefixes of what is behind.
     pub bytes: Vec<(P, P)>,
     /// Assembler that the programmer wrote: from where to where. Calls in it need not follow any convention.
     pub inline: Vec<(P, P)>,

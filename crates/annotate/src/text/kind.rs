@@ -61,13 +61,12 @@ impl Kind {
         match directive.name() {
             b"loc" | b"p2align" | b"align" | b"size" | b"type" | b"globl" => Self::Remark,
             b"long" | b"quad" | b"value" | b"byte" | b"string" | b"ascii" | b"zero" | b"uleb128"
-            | b"sleb128" | b"2byte" | b"4byte" | b"8byte" | b"asciz" | b"base64"
-            | b"dc" | b"dc.a" | b"dc.b" | b"dc.d" | b"dc.l" | b"dc.s" | b"dc.w" | b"dc.x" | b"dcb"
-            | b"dcb.b" | b"dcb.d" | b"dcb.l" | b"dcb.s" | b"dcb.w" | b"dcb.x" | b"double" | b"ds"
-            | b"ds.b" | b"ds.d" | b"ds.l" | b"ds.p" | b"ds.s" | b"ds.w" | b"ds.x" | b"fill"
-            | b"float" | b"hword" | b"incbin" | b"int" | b"octa" | b"org" | b"short" | b"single"
-            | b"skip" | b"slong" | b"space" | b"string16" | b"string32" | b"string64" | b"string8"
-            | b"tfloat" | b"word" | b"" => Self::Bytes,
+            | b"sleb128" | b"2byte" | b"4byte" | b"8byte" | b"asciz" | b"base64" | b"dc" | b"dc.a"
+            | b"dc.b" | b"dc.d" | b"dc.l" | b"dc.s" | b"dc.w" | b"dc.x" | b"dcb" | b"dcb.b" | b"dcb.d"
+            | b"dcb.l" | b"dcb.s" | b"dcb.w" | b"dcb.x" | b"double" | b"ds" | b"ds.b" | b"ds.d" | b"ds.l"
+            | b"ds.p" | b"ds.s" | b"ds.w" | b"ds.x" | b"fill" | b"float" | b"hword" | b"incbin" | b"int"
+            | b"octa" | b"org" | b"short" | b"single" | b"skip" | b"slong" | b"space" | b"string16"
+            | b"string32" | b"string64" | b"string8" | b"tfloat" | b"word" | b"" => Self::Bytes,
             b"nop" | b"nops" | b"insn" => Self::Instruction,
             b"macro" => Self::Hides(Hidden::Macro),
             b"endm" => Self::Shows(Hidden::Macro),
@@ -115,8 +114,8 @@ fn is_computed(operand: &[u8], is_intel: bool) -> bool {
 
 fn is_register(name: &[u8]) -> bool {
     let registers: [&[u8]; 16] = [
-        b"rax", b"rbx", b"rcx", b"rdx", b"rsi", b"rdi", b"rbp", b"rsp", b"r8", b"r9", b"r10", b"r11",
-        b"r12", b"r13", b"r14", b"r15",
+        b"rax", b"rbx", b"rcx", b"rdx", b"rsi", b"rdi", b"rbp", b"rsp", b"r8", b"r9", b"r10", b"r11", b"r12",
+        b"r13", b"r14", b"r15",
     ];
     registers.contains(&name.strip_prefix(b"%").unwrap_or(name))
 }

@@ -122,10 +122,10 @@ impl<'a> Reader<'a> {
         if self.function.is_behind_call(kind) {
             self.facts.no_return.push(self.output.label(at));
         }
-        if kind != Kind::Bytes {
+        if kind != Kind::Bytes || self.has_blocks && !self.is_inline {
             self.end_bytes(at);
         }
-        if !self.is_inline || kind == Kind::Section {
+        if kind == Kind::Section || !self.is_inline {
             self.end_inline(at);
         }
         match kind {
@@ -155,7 +155,9 @@ impl<'a> Reader<'a> {
         if self.is_inline && self.inline.is_none() {
             self.inline = Some(self.output.label(at));
         }
-        if kind == Kind::Bytes && self.bytes.is_none() {
+        // What a compiler writes in numbers are instructions that some assembler does not know.
+        let may_be_data = self.is_inline || !self.has_blocks;
+        if kind == Kind::Bytes && may_be_data && self.bytes.is_none() {
             self.bytes = Some(self.output.label(at));
         }
         if kind == Kind::Instruction {
