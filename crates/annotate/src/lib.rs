@@ -1,9 +1,10 @@
 //! Has compilers describe their own code: the producer of section `.annotate`, behind `relive cc`.
 //!
 //! The compiler is asked to say more than it usually does (`gcc -dA`, `clang -fbasic-block-address-map`). What gcc says is in
-//! the text that it hands to the assembler: module `text` reads it there and has the assembler put it into the object file,
+//! the text that it hands to the assembler: module [`text`] reads it there and has the assembler put it into the object file,
 //! as raw [`facts`]. What clang says is in its object file already.
 
 pub mod facts;
 pub mod object_file;
 pub mod placed;
+pub mod text;
