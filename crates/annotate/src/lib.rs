@@ -4,7 +4,16 @@
 //! the text that it hands to the assembler: module [`text`] reads it there and has the assembler put it into the object file,
 //! as raw [`facts`]. What clang says is in its object file already.
 
+pub mod assembler;
+pub mod binary;
+pub mod command;
+pub mod driver;
 pub mod facts;
+mod gold;
+pub mod linker;
+pub mod object;
 pub mod object_file;
 pub mod placed;
+pub mod said;
+mod section_symbols;
 pub mod text;

@@ -11,6 +11,7 @@ use object::pod::bytes_of;
 use object::read::elf::{Rela as _, SectionHeader as _, Sym as _};
 use object::{U32, U64};
 use relive_code::addr::{AddrRange, LinkAddr};
+use relive_image::bb_addr_map;
 use relive_image::error::ImageError;
 use relive_image::image::Image;
 use relive_image::provenance::Provenance;
@@ -164,11 +165,13 @@ impl<'o, 'd> Linker<'o, 'd> {
         Ok((stubs, align(stubs + self.slots * STUB, 4096)))
     }
 
-    /// Sections of relocations of what is loaded, with the section they are for.
+    /// Sections of relocations of what is loaded, or is about blocks, with the section they are for.
     fn relocated(&self) -> Vec<(usize, &'o Section<'d>)> {
         let all = self.object.sections.iter().filter(|s| s.kind() == elf::SHT_RELA);
+        let is_wanted =
+            |section: &Section<'_>| section.is_loaded() || section.kind().0 == bb_addr_map::SECTION_TYPE;
         all.map(|s| (s.header.sh_info(LE) as usize, s))
-            .filter(|(target, _)| self.addresses.get(*target).is_some_and(|&at| at != 0))
+            .filter(|(target, _)| self.object.sections.get(*target).is_some_and(is_wanted))
             .collect()
     }
 

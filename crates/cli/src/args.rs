@@ -23,6 +23,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Show what is known of a binary, who vouches for it, and what is not understood and why.
     Inspect(Inspect),
+    /// Compile as asked, and have the binary describe its own structure.
+    Cc(crate::cc::Args),
     /// Rewrite a binary so that it counts what it does, exactly, and leaves a profile.
     Instrument(crate::instrument::Args),
     /// Run a command, unchanged, and measure it and all it starts: libraries, children, generated code.

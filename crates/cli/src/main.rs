@@ -4,6 +4,7 @@ mod analyze;
 mod args;
 mod bisect;
 mod build;
+mod cc;
 mod dump;
 mod evaluate;
 mod functions;
@@ -27,6 +28,9 @@ use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = cc::tool() {
+        return code;
+    }
     let args = args::Cli::parse();
     let result = match args.command {
         args::Command::Inspect(args) => inspect::run(&args),
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         args::Command::Evaluate(args) => evaluate::run(&args),
         args::Command::Replay(args) => replay::run(&args),
         // Ends as the command ends.
+        args::Command::Cc(args) => return cc::run(&args),
         args::Command::Run(args) => return run::run(&args),
         args::Command::Trace(args) => return trace::run(&args),
     };

@@ -131,7 +131,7 @@ impl Resolution {
 pub(crate) fn stated<S: Surroundings + ?Sized>(surroundings: &S, site: LinkAddr) -> Option<Resolution> {
     let stated = surroundings.stated_jump(site)?;
     let mut resolution =
-        Resolution { places: stated.targets.clone(), leaves: stated.leaves, ..Resolution::default() };
+        Resolution { places: stated.targets.to_vec(), leaves: stated.leaves, ..Resolution::default() };
     for table in &stated.tables {
         let entry = |index: u64| {
             let at = table.at.offset(index * u64::from(table.entry_size));

@@ -1,6 +1,7 @@
 //! Where code comes from, and what its surroundings know.
 
 use crate::addr::{AddrRange, LinkAddr};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Memory as the program finds it at start: a file's segments, or a live process.
@@ -46,8 +47,8 @@ pub enum Returns {
 pub struct StatedJump {
     /// The tables it goes through.
     pub tables: Vec<StatedTable>,
-    /// Where it leads without a table.
-    pub targets: Vec<LinkAddr>,
+    /// Where it leads without a table. All jumps of a function that computes them have the same.
+    pub targets: Arc<[LinkAddr]>,
     /// Whether it may leave the function for a place that only the run shows.
     pub leaves: bool,
 }

@@ -1,6 +1,6 @@
 //! Everything one ELF file says of its code.
 
-use crate::annotations::{Annotations, Stated};
+use crate::annotations::{self, Annotations, Stated};
 use crate::bb_addr_map::{self, FunctionMap};
 use crate::elf::{Elf, Kind};
 use crate::error::{Complaint, ImageError};
@@ -15,6 +15,8 @@ use relive_code::addr::LinkAddr;
 use relive_code::source::Pointer;
 use std::collections::HashMap;
 
+/// The section that describes code.
+const ANNOTATE: &str = ".annotate";
 /// SHT_LLVM_BB_ADDR_MAP.
 const BB_ADDR_MAP: u32 = 0x6fff_4c0a;
 /// SHT_LLVM_JT_SIZES.
@@ -84,7 +86,7 @@ impl<'d> Image<'d> {
         let block_maps = read_block_maps(&elf, &mut complaints);
         let table_sizes = read_table_sizes(&elf, &mut complaints);
         let go = read_go_table(&elf, &mut complaints);
-        Ok(Self {
+        let mut image = Self {
             elf,
             identity,
             symbols,
@@ -100,7 +102,23 @@ impl<'d> Image<'d> {
             go,
             has_debug_file,
             complaints,
-        })
+        };
+        image.read_annotations();
+        Ok(image)
+    }
+
+    /// Reads what `.annotate` says and keeps what holds.
+    fn read_annotations(&mut self) {
+        let Some(section) = self.elf.section(ANNOTATE) else { return };
+        let found = annotations::reader::read(section.data, &self.elf.text);
+        let (kept, refused) = annotations::check::sift(found.annotations, &*self);
+        self.stated = Stated::from(&kept);
+        self.annotations = kept;
+        let complain = |why: &dyn std::fmt::Display| Complaint::new(ANNOTATE, why);
+        self.complaints.extend(found.faults.iter().map(|fault| complain(fault)));
+        self.complaints.extend(
+            refused.iter().map(|r| complain(&format_args!("of the code at {}: {}", r.piece.start, r.why))),
+        );
     }
 
     /// What the loader will put at `at`.

@@ -66,7 +66,7 @@ impl Stated {
                 base: t.base,
                 count: t.count,
             });
-            let (targets, leaves) = (jump.targets.to_vec(), jump.leaves);
+            let (targets, leaves) = (jump.targets.clone(), jump.leaves);
             (jump.site, StatedJump { tables: tables.collect(), targets, leaves })
         }));
     }

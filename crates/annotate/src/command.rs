@@ -1,0 +1,256 @@
+//! What a compiler is asked to do.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Which compiler it is, as far as that makes a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// GNU: hands text to an assembler.
+    Gcc,
+    /// LLVM: writes object files itself.
+    Clang,
+}
+
+impl Family {
+    /// By the name of the command. Nobody knows what is behind `cc`.
+    #[must_use]
+    pub fn by_name(compiler: &OsStr) -> Option<Self> {
+        let name = Path::new(compiler).file_name()?.to_string_lossy();
+        if name.contains("clang") {
+            Some(Self::Clang)
+        } else if name.contains("gcc") || name.contains("g++") {
+            Some(Self::Gcc)
+        } else {
+            None
+        }
+    }
+
+    /// By what the compiler says of itself (`--version`).
+    #[must_use]
+    pub fn by_version(version: &str) -> Option<Self> {
+        if version.contains("clang") {
+            Some(Self::Clang)
+        } else if version.contains("Free Software Foundation") {
+            Some(Self::Gcc)
+        } else {
+            None
+        }
+    }
+}
+
+/// What a command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing that makes an object file or a program.
+    Other,
+    /// These object files.
+    Compile(Vec<PathBuf>),
+    /// A program or library.
+    Link,
+}
+
+/// What a command line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What it asks for.
+    pub action: Action,
+    /// How much to optimise, as it was said last.
+    pub optimisation: String,
+    /// Whether the map of blocks is asked for anyway.
+    pub wants_block_map: bool,
+    /// Whether code is made by the linker.
+    pub is_lto: bool,
+}
+
+/// Arguments that take the next one.
+const WITH_VALUE: &[&str] = &[
+    "-o",
+    "-x",
+    "-I",
+    "-D",
+    "-U",
+    "-L",
+    "-l",
+    "-A",
+    "-B",
+    "-T",
+    "-u",
+    "-z",
+    "-e",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-MJ",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-iprefix",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-isysroot",
+    "-Xlinker",
+    "-Xassembler",
+    "-Xpreprocessor",
+    "-Xclang",
+    "-mllvm",
+    "-target",
+    "-arch",
+    "-aux-info",
+    "--param",
+    "-dumpbase",
+    "-dumpbase-ext",
+    "-dumpdir",
+    "-wrapper",
+    "-rpath",
+    "-soname",
+];
+
+/// Arguments after which nothing is compiled.
+const ASKS_ONLY: &[&str] = &[
+    "-E",
+    "-M",
+    "-MM",
+    "-S",
+    "-fsyntax-only",
+    "--version",
+    "--help",
+    "-###",
+    "-dumpversion",
+    "-dumpmachine",
+];
+
+impl Request {
+    /// Reads the arguments of a compiler.
+    #[must_use]
+    pub fn parse(args: &[OsString]) -> Self {
+        let mut request =
+            Self { action: Action::Link, optimisation: "-O0".into(), wants_block_map: false, is_lto: false };
+        let (mut inputs, mut output): (Vec<PathBuf>, Option<PathBuf>) = Default::default();
+        let (mut compiles, mut asks) = (false, false);
+        let expanded = expand(args, 0);
+        let mut args = expanded.iter();
+        while let Some(arg) = args.next() {
+            let text = arg.to_string_lossy();
+            match &*text {
+                "-o" => output = args.next().map(PathBuf::from),
+                "-c" => compiles = true,
+                "-fbasic-block-address-map" => request.wants_block_map = true,
+                "-flto" => request.is_lto = true,
+                "-fno-lto" => request.is_lto = false,
+                ask if ASKS_ONLY.contains(&ask)
+                    || ask.starts_with("-print-")
+                    || ask.starts_with("--print-") =>
+                {
+                    asks = true;
+                }
+                with if WITH_VALUE.contains(&with) => {
+                    args.next();
+                }
+                joined if joined.starts_with("-o") => output = Some(PathBuf::from(&joined[2..])),
+                level if level.starts_with("-O") => request.optimisation = level.into(),
+                lto if lto.starts_with("-flto=") => request.is_lto = true,
+                other if other.starts_with('-') && other != "-" => {}
+                _ => inputs.push(PathBuf::from(arg)),
+            }
+        }
+        request.action = if asks || inputs.is_empty() {
+            Action::Other
+        } else if compiles {
+            Action::Compile(match output {
+                Some(output) => vec![output],
+                None => inputs.iter().filter_map(|input| object_of(input)).collect(),
+            })
+        } else {
+            Action::Link
+        };
+        request
+    }
+}
+
+/// Where the object file of a source file goes unless somebody says otherwise.
+fn object_of(input: &Path) -> Option<PathBuf> {
+    Some(Path::new(input.file_name()?).with_extension("o"))
+}
+
+/// How deep files of arguments may name others.
+const DEEP: u32 = 16;
+
+/// Arguments, those in files (`@file`) in their place.
+pub(crate) fn expand(args: &[OsString], depth: u32) -> Vec<OsString> {
+    let mut expanded = Vec::new();
+    for arg in args {
+        let file = arg.as_bytes().strip_prefix(b"@").filter(|_| depth < DEEP);
+        match file.and_then(|name| std::fs::read(Path::new(OsStr::from_bytes(name))).ok()) {
+            Some(text) => expanded.extend(expand(&words(&text), depth + 1)),
+            None => expanded.push(arg.clone()),
+        }
+    }
+    expanded
+}
+
+/// The words of a file of arguments: blanks separate them unless quoted, a backslash quotes one character.
+fn words(text: &[u8]) -> Vec<OsString> {
+    let (mut words, mut word): (Vec<OsString>, Option<Vec<u8>>) = Default::default();
+    let mut quote = None;
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (byte, quote) {
+            (b'\\', _) => word.get_or_insert_default().extend(bytes.next()),
+            (byte, Some(open)) if byte == open => quote = None,
+            (b'"' | b'\'', None) => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            (byte, None) if byte.is_ascii_whitespace() => {
+                words.extend(word.take().map(|word| OsStr::from_bytes(&word).to_owned()));
+            }
+            (byte, _) => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word.map(|word| OsStr::from_bytes(&word).to_owned()));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(line: &str) -> Request {
+        Request::parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn object_files_have_the_names_that_compilers_give_them() {
+        let objects = |names: &[&str]| Action::Compile(names.iter().map(PathBuf::from).collect());
+        assert_eq!(request("-c -O2 src/a.c b.cc").action, objects(&["a.o", "b.o"]));
+        assert_eq!(request("-MF a.d -MT x -I inc -c a.c -o out/x.o").action, objects(&["out/x.o"]));
+        assert_eq!(request("-c a.c -oy.o").action, objects(&["y.o"]));
+    }
+
+    #[test]
+    fn who_only_asks_gets_nothing_else() {
+        for line in ["--version", "-E a.c", "-S a.c", "-print-prog-name=ld", "-v", "-M a.c"] {
+            assert_eq!(request(line).action, Action::Other, "{line}");
+        }
+        assert_eq!(request("a.o -o a -lm").action, Action::Link);
+    }
+
+    #[test]
+    fn the_last_level_holds() {
+        assert_eq!(request("-O2 -c a.c -O0").optimisation, "-O0");
+        assert_eq!(request("-c a.c").optimisation, "-O0");
+    }
+
+    #[test]
+    fn files_of_arguments_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("args");
+        std::fs::write(&file, "-c 'a b.c'\n-o \"x y\\\".o\"").unwrap();
+        let request = Request::parse(&[format!("@{}", file.display()).into()]);
+        assert_eq!(request.action, Action::Compile(vec!["x y\".o".into()]));
+    }
+}

@@ -1,0 +1,55 @@
+//! `relive cc`: a compiler whose output describes itself.
+
+use anyhow::Result;
+use relive_annotate::driver::{self, Called};
+use relive_annotate::{assembler, linker};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  relive cc -- gcc -O2 -c a.c
+      a.o as gcc makes it, and section .annotate that tells of its functions, blocks and jump tables
+  make CC=\"relive cc -- gcc\" CXX=\"relive cc -- g++\"
+  ./configure CC=\"relive cc -- gcc\" && make
+  cmake -DCMAKE_C_COMPILER_LAUNCHER=\"relive;cc;--\" -DCMAKE_C_LINKER_LAUNCHER=\"relive;cc;--\" ..
+
+Everything behind `--` is the compiler's. Code is the same, byte for byte, as without relive.
+`relive inspect` shows what annotations tell; the section is described in docs/annotate-format.md.
+
+Exit status: the compiler's; 2 if there is no such compiler.";
+
+/// Arguments of `relive cc`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The compiler (gcc, g++, clang, clang++, or any other of these two kinds) and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMPILER")]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    end(driver::run(&args.command).map_err(Into::into))
+}
+
+/// Does what a compiler wants of its assembler or linker, if that is what this process was started for.
+pub(crate) fn tool() -> Option<ExitCode> {
+    let mut args = std::env::args_os();
+    let called = Called::by(&args.next()?)?;
+    let args: Vec<OsString> = args.collect();
+    let result = match called.name.as_str() {
+        "as" => assembler::run(&called, &args),
+        _ => linker::run(&called, &args),
+    };
+    Some(end(result.map_err(|why| anyhow::anyhow!("cannot run the real `{}`: {why}", called.name))))
+}
+
+fn end(result: Result<i32>) -> ExitCode {
+    match result {
+        Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
+        Err(error) => {
+            eprintln!("relive cc: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
