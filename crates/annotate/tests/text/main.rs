@@ -160,6 +160,26 @@ fn by_hand() {
     }
 }
 
+/// Text that ends anywhere, or has anything in it, is no reason to panic.
+#[test]
+fn any_text() {
+    let said = "# BLOCK 2 seq:0\n# SUCC: 3 (FALLTHRU) EXIT (\n\tjmp\t*%rax\n.L4:\t.long .L1-.L4\n\"\\\n";
+    for text in [BY_HAND, said] {
+        for at in 0..text.len() {
+            for byte in [b'\n', b'"', b'\'', b'\\', b'/', b'*', b'#', b';', b':', b'.', 0xff] {
+                let mut text = text.as_bytes().to_vec();
+                text[at] = byte;
+                let whole = relive_annotate::text::annotate(&text, "x.s");
+                text.truncate(at + 1);
+                let part = relive_annotate::text::annotate(&text, "x.s");
+                for text in whole.into_iter().chain(part) {
+                    assert!(text.starts_with(b"# 1 \"x.s\"\n"));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_to_say() {
     let annotate = |text: &str| relive_annotate::text::annotate(text.as_bytes(), "x.s");
