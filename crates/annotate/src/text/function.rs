@@ -29,8 +29,8 @@ pub(super) struct Function<'a> {
 enum Behind {
     #[default]
     No,
-    /// If the call was the block's last instruction.
-    IfLast,
+    /// If the call was the block's last instruction. The label behind it, if there is one yet.
+    IfLast(Option<Label>),
     Yes,
 }
 
@@ -51,9 +51,14 @@ impl<'a> Function<'a> {
     /// A block is announced.
     pub(super) fn block(&mut self, number: u32, section: &'a [u8], facts: &mut Facts<Label>) {
         self.end_table(facts);
-        if self.behind == Behind::IfLast {
-            self.behind = Behind::Yes;
-        }
+        self.behind = match self.behind {
+            Behind::IfLast(Some(label)) => {
+                facts.no_return.push(label);
+                Behind::No
+            }
+            Behind::IfLast(None) => Behind::Yes,
+            other => other,
+        };
         // Where the last one is empty, both begin at the same place.
         if self.section != section {
             self.leave_blocks();
@@ -69,7 +74,7 @@ impl<'a> Function<'a> {
         self.edges.read(list);
         self.has_edges = true;
         if self.last == Some(Flow::Call) && !self.edges.falls_through {
-            self.behind = Behind::IfLast;
+            self.behind = Behind::IfLast(None);
         }
     }
 
@@ -101,7 +106,7 @@ impl<'a> Function<'a> {
         }
         let edges = &self.edges;
         if flow == Flow::Call && !edges.falls_through {
-            self.behind = Behind::IfLast;
+            self.behind = Behind::IfLast(None);
         }
         match flow {
             Flow::IndirectJump => !is_inline,
@@ -121,13 +126,31 @@ impl<'a> Function<'a> {
         self.table = TableText::Jump;
     }
 
-    /// Whether a call that does not come back is before this statement.
-    pub(super) fn is_behind_call(&mut self, kind: Kind) -> bool {
-        match std::mem::take(&mut self.behind) {
-            Behind::No => false,
-            Behind::IfLast => kind != Kind::Instruction,
-            Behind::Yes => true,
-        }
+    /// A statement: puts a label before it if a call that does not come back is there.
+    pub(super) fn call_statement(
+        &mut self,
+        kind: Kind,
+        statement: &Statement<'a>,
+        output: &mut Output<'a>,
+        facts: &mut Facts<Label>,
+    ) {
+        self.behind = match self.behind {
+            Behind::No => return,
+            Behind::Yes => {
+                facts.no_return.push(output.label(statement.at));
+                Behind::No
+            }
+            Behind::IfLast(_) if kind == Kind::Instruction => Behind::No,
+            Behind::IfLast(label) => {
+                let label = label.unwrap_or_else(|| output.label(statement.at));
+                if matches!(statement.word, b".cfi_endproc" | b".size" | b".section" | b".text") {
+                    facts.no_return.push(label);
+                    Behind::No
+                } else {
+                    Behind::IfLast(Some(label))
+                }
+            }
+        };
     }
 
     /// A label.

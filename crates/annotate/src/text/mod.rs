@@ -118,10 +118,8 @@ impl<'a> Reader<'a> {
             return self.hidden_statement(kind, statement);
         }
         self.function.table_statement(kind, statement, &mut self.output, &mut self.facts);
+        self.function.call_statement(kind, statement, &mut self.output, &mut self.facts);
         let at = statement.at;
-        if self.function.is_behind_call(kind) {
-            self.facts.no_return.push(self.output.label(at));
-        }
         if kind != Kind::Bytes || self.has_blocks && !self.is_inline {
             self.end_bytes(at);
         }
@@ -219,10 +217,6 @@ impl<'a> Reader<'a> {
     }
 
     fn end(mut self, at: usize) -> Option<Vec<u8>> {
-        self.function.end_table(&mut self.facts);
-        if self.function.is_behind_call(Kind::Remark) {
-            self.facts.no_return.push(self.output.label(at));
-        }
         self.end_bytes(at);
         self.end_inline(at);
         self.function.end(&mut self.facts);

@@ -46,11 +46,27 @@ template <class T> int choose(T x)
 template int choose<int>(int);
 template int choose<long>(long);
 
-[[gnu::noinline]] static void never() noexcept(false) { throw 1; }
+extern "C" [[noreturn]] void never(int);
 
 int cold(int x)
 {
     if (x > 100)
-        never();
+        never(x);
     return x;
+}
+
+/* Calls that come back, before the end of a block that does not go on behind it. */
+int rounds(int x)
+{
+    for (;;) {
+        g(x);
+        try {
+            if (f(x))
+                g(1);
+            else
+                never(7);
+        } catch (...) {
+            g(x + 1);
+        }
+    }
 }

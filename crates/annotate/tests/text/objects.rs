@@ -137,3 +137,24 @@ pub(crate) fn entries(object: &ObjectFile<'_>, table: &Table) -> Vec<Place> {
     }
     entries
 }
+
+/// Behind the calls of these functions.
+pub(crate) fn behind_calls(object: &ObjectFile<'_>, names: &[&str]) -> Vec<Place> {
+    let symbols = object.symbols().expect("symbols");
+    let mut behind = Vec::new();
+    for section in object.sections.iter().filter(|section| section.kind() == elf::SHT_RELA) {
+        let place = section.header.sh_info(LE);
+        if !object.sections[place as usize].is_code() {
+            continue;
+        }
+        for relocation in section.relocations().expect("relocations") {
+            let symbol = &symbols[relocation.r_sym(LE, false) as usize];
+            if names.iter().any(|name| name.as_bytes() == object.symbol_name(symbol)) {
+                // The field is the last of the instruction.
+                behind.push(Place { section: place, offset: relocation.r_offset(LE) + 4 });
+            }
+        }
+    }
+    behind.sort_unstable();
+    behind
+}
