@@ -36,6 +36,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 pub(crate) fn tool() -> Option<ExitCode> {
     let mut args = std::env::args_os();
     let called = Called::by(&args.next()?)?;
+    // There are as many of us as the build wants at once.
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread();
+    alone.build_global().ok()?;
     let args: Vec<OsString> = args.collect();
     let result = match called.name.as_str() {
         "as" => assembler::run(&called, &args),

@@ -1,0 +1,231 @@
+//! `relive cc`: what compilers make is the same, and describes itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const RELIVE: &str = env!("CARGO_BIN_EXE_relive");
+
+/// Switches, computed gotos, calls that do not come back, data among code, code that nobody calls.
+const C: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noreturn, noinline)) static void die(int x) { printf("%d\n", x); exit(x & 7); }
+__attribute__((noinline)) int select(int x, int y) {
+    switch (x) {
+    case 0: return y + 1;
+    case 1: return y * 3;
+    case 2: y = puts("two"); break;
+    case 3: y ^= 5; break;
+    case 4: if (y > 1000) die(y); return y - 1;
+    case 5: return y / 3;
+    case 6: y = y % 7;
+    }
+    return y;
+}
+__attribute__((noinline)) int interpret(const unsigned char *p) {
+    static void *labels[] = { &&add, &&mul, &&end };
+    int s = 0;
+    goto *labels[*p++];
+add: s += p[0]; goto *labels[*p++];
+mul: s *= 3; if (s > 100000) abort(); goto *labels[*p++];
+end: return s;
+}
+__attribute__((noinline)) int inlined(int x) {
+    __asm__ volatile("jmp 1f\n\t.ascii \"hello\"\n1:\n\t.byte 0x0f,0x1f,0x00\n" : "+r"(x));
+    return x + 1;
+}
+int unused(int x) { return x == 3 ? abort(), 1 : 2; }
+int main(int argc, char **argv) {
+    int sum = 0;
+    for (int i = 0; i < 50; i++) sum += select(i % 8, i) + inlined(i);
+    printf("%d %d\n", sum, interpret((const unsigned char *)"\0\1\0\1\0\2"));
+    if (argc > 5) die(argc);
+    return 0;
+}
+"#;
+
+/// Exceptions, virtual calls, functions in groups.
+const CXX: &str = r#"
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+#include <stdexcept>
+struct Shape { virtual int area(int) = 0; virtual ~Shape() {} };
+struct Square : Shape { int area(int x) override { if (x > 30) throw std::runtime_error("large"); return x * x; } };
+template <class T> T twice(T x) { return x + x; }
+int main() {
+    std::map<std::string, std::vector<int>> all;
+    Square square;
+    Shape *shape = &square;
+    long sum = 0;
+    for (int i = 0; i < 40; i++) {
+        all[std::to_string(i % 7)].push_back(twice(i));
+        try { sum += shape->area(i); } catch (const std::exception &e) { sum -= 1; }
+    }
+    std::printf("%ld %zu\n", sum, all.size());
+}
+"#;
+
+struct Built {
+    dir: tempfile::TempDir,
+    plain: PathBuf,
+    annotated: PathBuf,
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// Builds the same with the compiler alone and through `relive cc`; in two steps if `apart`.
+fn build(compiler: &str, flags: &[&str], (name, text): (&str, &str), apart: bool) -> Built {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join(name);
+    fs::write(&source, text).unwrap();
+    let [plain, annotated] = ["plain", "annotated"].map(|kind| {
+        let out = dir.path().join(kind);
+        let command = || {
+            let mut command = Command::new(if kind == "plain" { compiler } else { RELIVE });
+            if kind == "annotated" {
+                command.args(["cc", "--", compiler]);
+            }
+            command.current_dir(&dir).args(flags);
+            command
+        };
+        if apart {
+            let object = dir.path().join("object.o");
+            succeed(command().arg("-c").arg(&source).arg("-o").arg(&object));
+            succeed(command().arg(&object).arg("-o").arg(&out));
+        } else {
+            succeed(command().arg(&source).arg("-o").arg(&out));
+        }
+        out
+    });
+    Built { dir, plain, annotated }
+}
+
+/// The bytes of all sections of code.
+fn code(file: &Path) -> Vec<u8> {
+    let out = file.with_extension("code");
+    succeed(Command::new("objcopy").args(["-O", "binary", "--only-section=.text*"]).args([file, &out]));
+    fs::read(out).unwrap()
+}
+
+fn inspect(file: &Path) -> serde_json::Value {
+    let output = succeed(Command::new(RELIVE).args(["inspect", "--json"]).arg(file));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The code is the same, the program does the same, and everything it is made of is described and believed.
+fn check(built: &Built, what: &str) {
+    let Built { plain, annotated, .. } = built;
+    assert_eq!(code(plain), code(annotated), "{what}");
+    let outputs = [plain, annotated].map(|file| succeed(&mut Command::new(file)).stdout);
+    assert_eq!(outputs[0], outputs[1], "{what}");
+    let found = inspect(annotated);
+    assert_eq!(found["complaints"].as_array().map(Vec::len), Some(0), "{what}: {}", found["complaints"]);
+    assert_eq!(
+        found["contradictions"].as_array().map(Vec::len),
+        Some(0),
+        "{what}: {}",
+        found["contradictions"]
+    );
+    assert_eq!(found["functions"]["total"], found["functions"]["understood"], "{what}");
+    let by_source = &found["functions"]["by_source"];
+    // Seven or so come with the C library, in every program.
+    let others: u64 = by_source
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(who, _)| *who != "annotation")
+        .map(|(_, n)| n.as_u64().unwrap())
+        .sum();
+    assert!(others <= 8 && by_source["annotation"].as_u64().unwrap() >= 3, "{what}: {by_source}");
+    let tables = found["jump_tables"]["by_bound"].as_object().unwrap();
+    assert!(tables.keys().all(|bound| bound == "stated"), "{what}: {tables:?}");
+    assert!(!annotated.with_file_name("object.s").exists());
+}
+
+/// Whether a tool is installed.
+fn has(tool: &str) -> bool {
+    Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn gcc_makes_the_same_code_and_describes_it() {
+    for flags in
+        [&["-O0"][..], &["-O2"], &["-O3", "-fPIC"], &["-Os", "-fno-pie", "-no-pie"], &["-O2", "-g", "-pipe"]]
+    {
+        check(&build("gcc", flags, ("a.c", C), false), &format!("gcc {flags:?}"));
+    }
+}
+
+#[test]
+fn gxx_makes_the_same_code_and_describes_it() {
+    for flags in [&["-O0"][..], &["-O2"], &["-O2", "-ffunction-sections", "-Wl,--gc-sections"]] {
+        check(&build("g++", flags, ("a.cc", CXX), true), &format!("g++ {flags:?}"));
+    }
+}
+
+#[test]
+fn annotations_come_through_every_link() {
+    let collected = ["-O2", "-ffunction-sections", "-Wl,--gc-sections"];
+    check(&build("gcc", &collected, ("a.c", C), true), "bfd");
+    if has("ld.gold") {
+        check(&build("gcc", &[&collected[..], &["-fuse-ld=gold"]].concat(), ("a.c", C), true), "gold");
+    }
+    check(&build("gcc", &["-O2", "-flto"], ("a.c", C), true), "gcc -flto");
+}
+
+#[test]
+fn clang_makes_the_same_code_and_describes_it() {
+    let Some(clang) = ["clang-19", "clang"].into_iter().find(|clang| has(clang)) else { return };
+    for flags in [&["-O0"][..], &["-O2"], &["-Os", "-fno-pie", "-no-pie"]] {
+        check(&build(clang, flags, ("a.c", C), true), &format!("clang {flags:?}"));
+        check(&build(clang, flags, ("a.c", C), false), &format!("clang {flags:?}, in one step"));
+    }
+}
+
+#[test]
+fn strip_leaves_annotations() {
+    let built = build("gcc", &["-O2", "-g"], ("a.c", C), true);
+    let stripped = built.dir.path().join("stripped");
+    succeed(Command::new("strip").args(["--strip-debug", "-o"]).args([&stripped, &built.annotated]));
+    assert_eq!(
+        inspect(&stripped)["functions"]["by_source"]["annotation"],
+        inspect(&built.annotated)["functions"]["by_source"]["annotation"]
+    );
+}
+
+#[test]
+fn compilers_answer_and_fail_as_without() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = |args: &[&str]| Command::new("gcc").args(args).current_dir(&dir).output().unwrap();
+    let through = |args: &[&str]| {
+        Command::new(RELIVE).args(["cc", "--", "gcc"]).args(args).current_dir(&dir).output().unwrap()
+    };
+    fs::write(dir.path().join("bad.c"), "int main( {").unwrap();
+    fs::write(dir.path().join("bad.s"), "\tmov %rax\n").unwrap();
+    fs::write(dir.path().join("lost.c"), "int lost(void); int main(void) { return lost(); }").unwrap();
+    for args in [
+        &["--version"][..],
+        &["-dumpmachine"],
+        &["-c", "bad.c"],
+        &["-c", "bad.s"],
+        &["-c", "none.c"],
+        &["-E", "lost.c"],
+    ] {
+        let (plain, through) = (plain(args), through(args));
+        assert_eq!(plain.status.code(), through.status.code(), "{args:?}");
+        assert_eq!(plain.stdout, through.stdout, "{args:?}");
+        let text = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(text(&plain), text(&through), "{args:?}");
+    }
+    assert_eq!(through(&["lost.c"]).status.code(), Some(1));
+    let unknown = Command::new(RELIVE).args(["cc", "--", "/nowhere/gcc", "-c", "a.c"]).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("/nowhere/gcc"));
+}
