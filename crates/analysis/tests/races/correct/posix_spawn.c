@@ -1,4 +1,4 @@
-// posix_spawn works in its caller's memory, as vfork does: what it is told and what it finds out, an error too.
+/* posix_spawn works in its caller's memory, as vfork does: what it is told and what it finds out, an error too. */
 #include <errno.h>
 #include <spawn.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Children of vfork that do not execute a program: however they end, their parent goes on only then.
+/* Children of vfork that do not execute a program: however they end, their parent goes on only then. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>

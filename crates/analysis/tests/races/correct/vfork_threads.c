@@ -1,4 +1,4 @@
-// Threads begin programs by vfork while others are at work: a child belongs to the thread that began it.
+/* Threads begin programs by vfork while others are at work: a child belongs to the thread that began it. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* races: shared */
-// The child of vfork works in the memory of all threads, and only the one that began it waits.
+/* races: shared
+   The child of vfork works in the memory of all threads, and only the one that began it waits. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
