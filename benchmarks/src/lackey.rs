@@ -4,14 +4,22 @@
 //! Valgrind, and libc chooses other code as Valgrind's processor has other instructions. So what is compared is the program
 //! itself, by place: how often each instruction was executed, how often it read and wrote and how many bytes, and a hash of how
 //! far apart its accesses were, one after the other. An instruction that repeats itself is written down for each time by lackey, and
-//! counts once here. Valgrind is told not to execute code that a condition may keep from being executed, which it otherwise does
-//! where that is harmless.
+//! counts once here. Valgrind is told not to make code better: otherwise it leaves out loads that nobody needs, unrolls loops, and executes
+//! code that a condition may keep from being executed where that is harmless.
+//!
+//! What depends on where memory lies differs between two runs without Valgrind too, as each has its memory elsewhere. To test a bit of
+//! a register whose number is in another, Valgrind puts it on the stack, and lackey tells of that. Valgrind's `long double` has 64 bits,
+//! which sqlite notices, and then computes in another way. A place that differs for none of these reasons is a mistake.
 
+use crate::corpus;
+use crate::process::output_of;
 use crate::table::Table;
 use anyhow::{Context, Result, ensure};
-use object::{Object, ObjectSegment};
-use std::collections::BTreeMap;
+use object::{Object, ObjectSegment, ObjectSymbol};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -23,9 +31,12 @@ pub(crate) struct Options {
     /// What benchmarks/corpus/build.sh made
     #[arg(long, env = "CORPUS_DIR", default_value = "target/corpus")]
     corpus: PathBuf,
-    /// Programs [default: bzip2, lua, sqlite]
+    /// Programs [default: all: bzip2, lua, sqlite, c++, gzip, xz, sort, sed, awk, python3]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// So much text is packed, sorted and searched
+    #[arg(long, default_value_t = 20_000)]
+    bytes: usize,
 }
 
 /// What one instruction did.
@@ -38,123 +49,295 @@ struct Did {
     steps: u64,
 }
 
+impl Did {
+    /// How often it was executed, what it accessed, and how far apart that was.
+    fn facts(self) -> [(u64, [u64; 3]); 3] {
+        [(self.times, [0; 3]), (self.bytes, self.accesses), (self.steps, [0; 3])]
+    }
+}
+
+impl fmt::Display for Did {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [loads, stores, both] = self.accesses;
+        write!(
+            f,
+            "{} times, {loads} loads, {stores} stores, {both} of both, {} bytes, last at {:#x}",
+            self.times, self.bytes, self.last
+        )
+    }
+}
+
 /// By place in the file.
 type All = BTreeMap<u64, Did>;
+
+/// A program and what it is to do.
+struct Subject {
+    name: &'static str,
+    binary: PathBuf,
+    arguments: Vec<String>,
+}
 
 pub(crate) fn run(options: &Options) -> Result<u64> {
     let corpus =
         options.corpus.canonicalize().with_context(|| format!("no corpus: {}", options.corpus.display()))?;
     let relive = options.relive.canonicalize().context("no relive: --relive names it")?;
     let scratch = tempfile::tempdir()?;
-    let small = scratch.path().join("small");
-    let text =
-        std::fs::read(corpus.join("inputs/prep/mix_train")).context("no inputs: fetch.sh brings them")?;
-    std::fs::write(&small, &text[..text.len().min(100_000)])?;
-    let script = scratch.path().join("script.lua");
-    std::fs::write(&script, LUA)?;
-    let subjects = [
-        ("bzip2", "bin/bzip2/1.0.8/gcc-O2", vec!["-9".into(), "-c".into(), small.into_os_string()]),
-        ("lua", "bin/lua/5.4.6/gcc-O2", vec![script.into_os_string()]),
-        (
-            "sqlite",
-            "bin/sqlite/3.46.0/gcc-O2",
-            ["--memdb", "--size", "1", "--testset", "main"].map(Into::into).to_vec(),
-        ),
-    ];
     let mut table = Table::new(&[
         "program",
         "places",
         "instructions",
-        "accesses",
+        "loads",
+        "stores",
         "executed as often",
         "accesses as many",
         "addresses as far apart",
+        "not as in another run",
+        "Valgrind's processor",
+        "not explained",
     ]);
     let mut violations = 0;
-    for (name, binary, arguments) in subjects {
-        let binary = corpus.join(binary);
-        if !(options.only.is_empty() || options.only.iter().any(|own| own == name)) || !binary.exists() {
-            continue;
-        }
-        eprintln!("{name}");
-        let (own, range) = shape(&binary)?;
-        let trace = scratch.path().join("own.rtrace");
-        let mut recording = Command::new("setarch");
-        recording
-            .arg("-R")
-            .arg(&relive)
-            .args(["trace", "-q", "-o"])
-            .arg(&trace)
-            .arg("--")
-            .arg(&binary)
-            .args(&arguments);
-        let status = recording.stdout(Stdio::null()).status()?;
-        ensure!(status.success(), "{name} under relive: {status}");
-        let mut replaying = Command::new(&relive);
-        replaying.arg("replay").arg(&trace).args(["--format", "lackey"]).stdout(Stdio::piped());
-        let ours = read(&mut replaying, false, own, &range)?;
-        let mut tracing = Command::new("valgrind");
-        tracing
-            .args([
-                "--tool=lackey",
-                "--trace-mem=yes",
-                "--log-fd=2",
-                "--vex-guest-chase=no",
-                "--vex-iropt-unroll-thresh=0",
-            ])
-            .arg(&binary)
-            .args(&arguments);
-        tracing.stdout(Stdio::null()).stderr(Stdio::piped());
-        let theirs = read(&mut tracing, true, own, &range)?;
-        let places: std::collections::BTreeSet<u64> = ours.keys().chain(theirs.keys()).copied().collect();
-        let of = |all: &All, place: u64| all.get(&place).copied().unwrap_or_default();
-        let differ = |what: fn(&Did) -> (u64, [u64; 3], u64)| {
-            places.iter().filter(|place| what(&of(&ours, **place)) != what(&of(&theirs, **place))).count()
-        };
-        let executed = differ(|did| (did.times, [0; 3], 0));
-        let accessed = differ(|did| (0, did.accesses, did.bytes));
-        let apart = differ(|did| (0, [0; 3], did.steps));
-        let sum = |of: fn(&Did) -> u64| ours.values().map(of).sum::<u64>();
-        let share = |wrong: usize| format!("{} of {}", places.len() - wrong, places.len());
-        table.row(vec![
-            name.to_owned(),
-            places.len().to_string(),
-            sum(|did| did.times).to_string(),
-            sum(|did| did.accesses.iter().sum()).to_string(),
-            share(executed),
-            share(accessed),
-            share(apart),
-        ]);
-        violations += (executed + accessed) as u64;
+    for subject in subjects(&corpus, scratch.path(), options)? {
+        eprintln!("{}", subject.name);
+        let compared = compare(&subject, &relive, scratch.path())?;
+        violations += compared.unexplained;
+        table.row(compared.row(subject.name));
     }
     println!("\n{table}\nviolations: {violations}");
     Ok(violations)
 }
 
+/// The programs that there are and that are asked for.
+fn subjects(corpus: &Path, scratch: &Path, options: &Options) -> Result<Vec<Subject>> {
+    let small = scratch.join("small");
+    let text =
+        std::fs::read(corpus.join("inputs/prep/mix_train")).context("no inputs: fetch.sh brings them")?;
+    std::fs::write(&small, &text[..text.len().min(options.bytes)])?;
+    let script = scratch.join("script.lua");
+    std::fs::write(&script, LUA)?;
+    let virtual_calls = scratch.join("virtual");
+    let source = corpus::scripts().join("drivers/virtual.cc");
+    output_of(Command::new("g++").arg("-O2").arg(source).arg("-o").arg(&virtual_calls))?;
+    let (small, script) = (text_of(&small), text_of(&script));
+    let (small, script) = (&*small, &*script);
+    let all: [(&str, PathBuf, &[&str]); 10] = [
+        ("bzip2", corpus.join("bin/bzip2/1.0.8/gcc-O2"), &["-9", "-c", small]),
+        ("lua", corpus.join("bin/lua/5.4.6/gcc-O2"), &[script]),
+        ("sqlite", corpus.join("bin/sqlite/3.46.0/gcc-O2"), &["--memdb", "--size", "1", "--testset", "orm"]),
+        ("c++", virtual_calls, &["20000"]),
+        ("gzip", "/usr/bin/gzip".into(), &["-9", "-c", small]),
+        ("xz", "/usr/bin/xz".into(), &["-1", "-c", small]),
+        ("sort", "/usr/bin/sort".into(), &[small]),
+        ("sed", "/usr/bin/sed".into(), &["s/[a-f][^ ]*e/<&>/g", small]),
+        ("awk", "/usr/bin/mawk".into(), &["{n[$1]+=NF} END {for (k in n) s+=n[k]; print s}", small]),
+        ("python3", "/usr/bin/python3".into(), &["-S", "-I", "-c", PYTHON]),
+    ];
+    let is_wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|own| own == name);
+    let subjects = all.into_iter().filter(|(name, binary, _)| is_wanted(name) && binary.exists());
+    Ok(subjects
+        .map(|(name, binary, arguments)| Subject {
+            name,
+            binary,
+            arguments: arguments.iter().map(ToString::to_string).collect(),
+        })
+        .collect())
+}
+
+/// So many places that are not explained are shown of each program.
+const SHOWN: u64 = 30;
+
+/// Programs are recorded so many times more, with their memory elsewhere.
+const MORE: usize = 2;
+
+/// What was found of a program.
+struct Compared {
+    places: usize,
+    instructions: u64,
+    accesses: [u64; 3],
+    /// Places that do not agree with lackey: how often they were executed, their accesses, how far apart these were.
+    differ: [usize; 3],
+    /// Of these, those that another run has otherwise too.
+    elsewhere: usize,
+    /// And those at which Valgrind is another processor.
+    other_processor: usize,
+    unexplained: u64,
+}
+
+fn compare(subject: &Subject, relive: &Path, scratch: &Path) -> Result<Compared> {
+    let shape = shape(&subject.binary)?;
+    let ours = record(subject, relive, scratch, &shape, true)?;
+    let others = (0..MORE).map(|_| record(subject, relive, scratch, &shape, false));
+    let others: Vec<All> = others.collect::<Result<_>>()?;
+    let theirs = trace(subject, &shape)?;
+    let places: BTreeSet<u64> = ours.keys().chain(theirs.keys()).copied().collect();
+    let of = |all: &All, place: u64| all.get(&place).copied().unwrap_or_default().facts();
+    let mut compared = Compared {
+        places: places.len(),
+        instructions: ours.values().map(|did| did.times).sum(),
+        accesses: std::array::from_fn(|kind| ours.values().map(|did| did.accesses[kind]).sum()),
+        differ: [0; 3],
+        elsewhere: 0,
+        other_processor: 0,
+        unexplained: 0,
+    };
+    for place in places {
+        let (own, lackey) = (of(&ours, place), of(&theirs, place));
+        let mut is_other = [false; 3];
+        for fact in 0..own.len() {
+            is_other[fact] = own[fact] != lackey[fact];
+            compared.differ[fact] += usize::from(is_other[fact]);
+        }
+        if is_other == [false; 3] {
+            continue;
+        }
+        let varies = |fact: usize| others.iter().any(|other| of(other, place)[fact] != own[fact]);
+        if (0..own.len()).all(|fact| !is_other[fact] || varies(fact)) {
+            compared.elsewhere += 1;
+        } else if shape.tests_bits.contains(&place) && !is_other[0] || shape.is_inexact(place) {
+            compared.other_processor += 1;
+        } else {
+            compared.unexplained += 1;
+            if compared.unexplained > SHOWN {
+                continue;
+            }
+            eprintln!(
+                "  {place:#x}: {}, lackey {}",
+                ours.get(&place).copied().unwrap_or_default(),
+                theirs.get(&place).copied().unwrap_or_default()
+            );
+        }
+    }
+    Ok(compared)
+}
+
+impl Compared {
+    fn row(&self, name: &str) -> Vec<String> {
+        let as_there = |wrong: usize| format!("{} of {}", self.places - wrong, self.places);
+        let [loads, stores, both] = self.accesses;
+        let mut cells = vec![name.to_owned()];
+        cells.extend(
+            [self.places as u64, self.instructions, loads + both, stores + both].map(|n| n.to_string()),
+        );
+        cells.extend(self.differ.map(as_there));
+        cells
+            .extend([self.elsewhere, self.other_processor, self.unexplained as usize].map(|n| n.to_string()));
+        cells
+    }
+}
+
+/// What a program's own instructions do, as relive has it; with its memory where it mostly is, or somewhere.
+fn record(subject: &Subject, relive: &Path, scratch: &Path, shape: &Shape, is_fixed: bool) -> Result<All> {
+    let file = scratch.join("own.rtrace");
+    let mut recording = match is_fixed {
+        true => Command::new("setarch"),
+        false => Command::new(relive),
+    };
+    if is_fixed {
+        recording.arg("-R").arg(relive);
+    }
+    recording.args(["trace", "-q", "-o"]).arg(&file).arg("--").arg(&subject.binary).args(&subject.arguments);
+    // As under lackey, standard error is a pipe: programs look at that.
+    output_of(alone(&mut recording).envs(surroundings()?).stdout(Stdio::null()))?;
+    let mut replaying = Command::new(relive);
+    replaying.arg("replay").arg(&file).args(["--format", "lackey"]).stdout(Stdio::piped());
+    read(&mut replaying, false, shape)
+}
+
+/// The same, as lackey has it.
+fn trace(subject: &Subject, shape: &Shape) -> Result<All> {
+    let mut tracing = Command::new("valgrind");
+    tracing
+        .args([
+            "--tool=lackey",
+            "--trace-mem=yes",
+            "--log-fd=2",
+            "--vex-guest-chase=no",
+            "--vex-iropt-level=0",
+        ])
+        .arg(&subject.binary)
+        .args(&subject.arguments);
+    alone(&mut tracing).stdout(Stdio::null()).stderr(Stdio::piped());
+    read(&mut tracing, true, shape)
+}
+
+/// What Valgrind adds to the environment of programs, they may look at: they have the same without it.
+fn surroundings() -> Result<Vec<(String, String)>> {
+    let mut asking = Command::new("valgrind");
+    asking.args(["-q", "--tool=lackey", "/usr/bin/env"]);
+    let answer = output_of(alone(&mut asking))?;
+    Ok(answer.lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect())
+}
+
+/// Little that is in the environment depends on who runs it.
+fn alone(command: &mut Command) -> &mut Command {
+    let own = [("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("PYTHONHASHSEED", "0")];
+    command.env_clear().envs(own).stdin(Stdio::null())
+}
+
+fn text_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Little, as lackey needs a microsecond for each instruction.
+const PYTHON: &str =
+    "print(sum(len(str(i * i)) for i in range(2000)), sorted({i: -i for i in range(500)}.values())[3])";
+
 /// Nothing in it depends on where tables lie: strings are not hashed with addresses.
 const LUA: &str = "\
 local t = {}
-for i = 1, 20000 do t[i] = (i * 7919) % 10007 end
+for i = 1, 4000 do t[i] = (i * 7919) % 10007 end
 table.sort(t)
 local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end
 local s = 0
 for i = 1, #t do s = s + t[i] // 3 end
-io.write(s, ' ', fib(20), '\\n')
+io.write(s, ' ', fib(15), '\\n')
 ";
 
 /// Where a program begins to execute, and from where to where its code lies; all as linked.
-fn shape(binary: &Path) -> Result<(u64, std::ops::Range<u64>)> {
+struct Shape {
+    entry: u64,
+    code: Range<u64>,
+    /// It lies where it was linked for.
+    is_fixed: bool,
+    /// Where an instruction may begin that tests a bit of a register whose number is in another.
+    tests_bits: BTreeSet<u64>,
+    /// Functions that compute with `long double` if that is more exact.
+    inexact: Vec<Range<u64>>,
+}
+
+/// Such functions, by name: those of sqlite that print numbers.
+const INEXACT: [&str; 2] = ["sqlite3_str_vappendf", "dekkerMul2"];
+
+impl Shape {
+    fn is_inexact(&self, place: u64) -> bool {
+        self.inexact.iter().any(|function| function.contains(&place))
+    }
+}
+
+/// `bt`, `bts`, `btr`, `btc` of two registers, without what may be before.
+fn tests_bits(code: &[u8]) -> bool {
+    matches!(code, [0x0f, 0xa3 | 0xab | 0xb3 | 0xbb, 0xc0..=0xff, ..])
+}
+
+fn shape(binary: &Path) -> Result<Shape> {
     let bytes = std::fs::read(binary)?;
     let file = object::File::parse(&*bytes)?;
     let segment = file
         .segments()
         .find(|segment| (segment.address()..segment.address() + segment.size()).contains(&file.entry()));
     let segment = segment.context("a program without code")?;
-    Ok((file.entry(), segment.address()..segment.address() + segment.size()))
+    let code = segment.address()..segment.address() + segment.size();
+    let bytes = segment.data()?;
+    let at = (0..bytes.len()).filter(|&at| tests_bits(&bytes[at..]));
+    // A prefix for wide registers may be before it.
+    let tests_bits = at.flat_map(|at| (at.saturating_sub(1)..=at).map(|at| code.start + at as u64)).collect();
+    let is_named = |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(|name| INEXACT.contains(&name));
+    let inexact = file.symbols().filter(is_named).map(|it| it.address()..it.address() + it.size()).collect();
+    let is_fixed = file.kind() == object::ObjectKind::Executable;
+    Ok(Shape { entry: file.entry(), code, is_fixed, tests_bits, inexact })
 }
 
 /// What the program's own instructions did, by what a command writes.
-fn read(command: &mut Command, is_valgrind: bool, entry: u64, range: &std::ops::Range<u64>) -> Result<All> {
+fn read(command: &mut Command, is_valgrind: bool, shape: &Shape) -> Result<All> {
     let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
     let out: Box<dyn std::io::Read> = match is_valgrind {
         true => Box::new(child.stderr.take().context("no output")?),
@@ -162,7 +345,8 @@ fn read(command: &mut Command, is_valgrind: bool, entry: u64, range: &std::ops::
     };
     let mut lines = BufReader::with_capacity(1 << 20, out);
     let mut all = All::new();
-    let (mut base, mut now) = (None, None);
+    let entry = shape.entry;
+    let (mut base, mut now) = (shape.is_fixed.then_some(0), None);
     let mut line = Vec::new();
     while {
         line.clear();
@@ -176,7 +360,7 @@ fn read(command: &mut Command, is_valgrind: bool, entry: u64, range: &std::ops::
                 base = Some(address - entry);
             }
             let before = now;
-            now = base.map(|base| address.wrapping_sub(base)).filter(|place| range.contains(place));
+            now = base.map(|base| address.wrapping_sub(base)).filter(|place| shape.code.contains(place));
             if let Some(place) = now.filter(|_| now != before) {
                 all.entry(place).or_default().times += 1;
             }

@@ -1,5 +1,6 @@
-// Virtual calls, and exceptions that are thrown and caught.
+// Virtual calls, and exceptions that are thrown and caught: so many times.
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,11 +17,12 @@ struct Throwing : Plain {
     }
 };
 
-int main() {
+int main(int argc, char **argv) {
+    int times = argc > 1 ? atoi(argv[1]) : 4000000;
     std::vector<Plain *> all;
     for (int i = 0; i < 10; i++) all.push_back(i % 2 ? new Plain : new Throwing);
     long sum = 0;
-    for (int i = 0; i < 4000000; i++) {
+    for (int i = 0; i < times; i++) {
         try {
             sum += all[i % 10]->f(i);
         } catch (std::exception &e) {

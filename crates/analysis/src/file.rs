@@ -36,6 +36,19 @@ impl<'t> File<'t> {
         });
         Ok(Self { trace, segments: segments.collect(), order, memory })
     }
+
+    /// The same in the order of when segments begin as somebody else knows it: never earlier than those before of their thread.
+    #[must_use]
+    pub fn in_order(self, begins: impl FnMut(&Segment) -> u64) -> Self {
+        let times: Vec<u64> = self.segments.iter().map(begins).collect();
+        let mut order: Vec<usize> = (0..times.len()).collect();
+        order.sort_by_key(|&index| times[index]);
+        Self {
+            segments: order.iter().map(|&index| self.segments[index]).collect(),
+            order: order.iter().map(|&index| self.order[index]).collect(),
+            ..self
+        }
+    }
 }
 
 impl Source for File<'_> {

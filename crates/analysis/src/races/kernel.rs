@@ -26,6 +26,8 @@ pub(super) struct Meaning {
     pub(super) takes: Option<Through>,
     /// A thread or process begins: the one whose number is the result.
     pub(super) begins: bool,
+    /// It waits until what it begins has ended or executes another program. Not set for `clone3`, which says so in memory.
+    pub(super) waits: bool,
     /// The thread ends.
     pub(super) ends: bool,
     /// The process ends, or executes another program: the thread is gone, unless that fails.
@@ -41,6 +43,7 @@ const WAIT_BITSET: u64 = 9;
 const WAIT_REQUEUE_PI: u64 = 11;
 const LOCK_PI: u64 = 6;
 const LOCK_PI2: u64 = 13;
+const CLONE_VFORK: u64 = 0x4000;
 /// Flags besides the operation: private, real time.
 const OPERATION: u64 = 0x7f;
 
@@ -63,8 +66,12 @@ pub(super) fn meaning(number: u64, arguments: &[u64; 6]) -> Meaning {
                 _ => none,
             }
         }
-        // clone, fork, vfork, clone3
-        56..=58 | 435 => Meaning { begins: true, ..none },
+        // clone
+        56 => Meaning { begins: true, waits: arguments[0] & CLONE_VFORK != 0, ..none },
+        // vfork
+        58 => Meaning { begins: true, waits: true, ..none },
+        // fork, clone3
+        57 | 435 => Meaning { begins: true, ..none },
         // exit
         60 => Meaning { ends: true, ..none },
         // execve, execveat, exit_group

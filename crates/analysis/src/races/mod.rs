@@ -41,15 +41,16 @@ use relive_trace::units::Unit;
 use runtime::Spot;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use variables::Segments;
 
 /// The question.
 pub struct Races {
     variables: BTreeMap<u32, Arc<Variables>>,
     runtime: Arc<dyn Runtime>,
     /// The first threads of all processes.
-    first: Arc<BTreeMap<u32, u32>>,
+    first: BTreeMap<u32, u32>,
     processes: BTreeMap<u32, Order>,
 }
 
@@ -61,7 +62,17 @@ impl Races {
         first: BTreeMap<u32, u32>,
         runtime: Arc<dyn Runtime>,
     ) -> Self {
-        Self { variables, runtime, first: Arc::new(first), processes: BTreeMap::new() }
+        Self { variables, runtime, first, processes: BTreeMap::new() }
+    }
+
+    /// When segments begin, by the time stamp counter: those of each thread one after the other. In this order, least has to be kept.
+    pub fn beginnings(&self) -> impl FnMut(&Segment) -> u64 + use<> {
+        let segments = |(&process, variables): (&u32, &Arc<Variables>)| (process, variables.segments.clone());
+        let mut all: BTreeMap<u32, Segments> = self.variables.iter().map(segments).collect();
+        move |segment| {
+            let of_thread = all.get_mut(&segment.process).and_then(|all| all.get_mut(&segment.thread));
+            of_thread.and_then(VecDeque::pop_front).map_or(0, |beginning| beginning.time)
+        }
     }
 }
 
@@ -76,9 +87,11 @@ impl Analysis for Races {
     }
 
     fn combine(&mut self, segment: &Segment, part: Part) {
-        let first = &self.first;
-        let new = || Order::new(segment.process, Arc::clone(first));
-        let order = self.processes.entry(segment.process).or_insert_with(new);
+        let order = self.processes.entry(segment.process).or_insert_with(|| {
+            let variables = self.variables.get(&segment.process);
+            let coming = variables.map(|variables| variables.segments.clone()).unwrap_or_default();
+            Order::new(self.first.get(&segment.process).copied(), coming)
+        });
         order.push(segment.thread, part.items, &part.meanings);
         order.run(false);
     }

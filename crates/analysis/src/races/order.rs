@@ -15,25 +15,26 @@ use super::kernel::{Meaning, Through};
 use super::part::{Item, LATEST, Words};
 use super::runtime::Spot;
 use super::shadow::{Now, Shadow};
+use super::variables::{Beginning, Segments};
 use crate::map::Map;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 /// So many items may wait for what other threads did at the same time. With more, the order may be wrong.
 const MOST_WAITING: usize = 16 << 20;
 
 /// A process.
 pub(super) struct Order {
-    process: u32,
-    /// The first threads of all processes.
-    first: Arc<BTreeMap<u32, u32>>,
     threads: Vec<Thread>,
     by_number: Map<u32, usize>,
+    /// The segments of threads that are not there yet.
+    coming: Segments,
+    /// How many threads of each number are still to begin here. What a call begins and is not among them is another process.
+    to_begin: Map<u32, usize>,
     /// What threads know when they begin.
     starts: Map<u32, Clock>,
     /// What threads knew when they ended.
     ends: Map<u32, Clock>,
-    /// What those knew that left for another program: whoever began them by `vfork` waits for that.
+    /// What those knew that left for another program, or ended as a process: whoever began them by `vfork` waits for that.
     left: Map<u32, Clock>,
     /// What has been given, by word of four bytes.
     words: Map<u64, Clock>,
@@ -58,6 +59,8 @@ struct Thread {
     place: u32,
     clock: Clock,
     items: VecDeque<Item>,
+    /// The segments that are still to come.
+    coming: VecDeque<Beginning>,
     /// The last moment that is known.
     time: u64,
     /// A locked instruction has given, and has still to take.
@@ -84,12 +87,15 @@ enum Next {
 }
 
 impl Order {
-    pub(super) fn new(process: u32, first: Arc<BTreeMap<u32, u32>>) -> Self {
+    /// A process of which all segments are still to come, and the number of its first thread.
+    pub(super) fn new(first: Option<u32>, coming: Segments) -> Self {
+        let begin =
+            |segments: &VecDeque<Beginning>| segments.iter().filter(|segment| segment.is_first).count();
         let mut order = Self {
-            process,
-            first,
             threads: Vec::new(),
             by_number: Map::default(),
+            to_begin: coming.iter().map(|(&number, segments)| (number, begin(segments))).collect(),
+            coming,
             starts: Map::default(),
             ends: Map::default(),
             left: Map::default(),
@@ -105,18 +111,18 @@ impl Order {
             is_hurried: false,
             found: Found::default(),
         };
-        if let Some(&first) = order.first.get(&process) {
-            order.thread(first, 0);
-            order.starts.insert(first, Clock::default());
+        if let Some(first) = first {
+            order.announce(first, Clock::default(), 0);
         }
         order
     }
 
     /// The thread with a number; if there was none, one that does nothing before that time.
     fn thread(&mut self, number: u32, time: u64) -> usize {
-        let threads = &mut self.threads;
+        let (threads, coming) = (&mut self.threads, &mut self.coming);
         *self.by_number.entry(number).or_insert_with(|| {
-            threads.push(Thread { time, ..Thread::new(number) });
+            let coming = coming.remove(&number).unwrap_or_default();
+            threads.push(Thread { time, coming, ..Thread::new(number) });
             threads.len() - 1
         })
     }
@@ -132,6 +138,7 @@ impl Order {
         let index = self.thread(thread, 0);
         self.waiting += items.len();
         let thread = &mut self.threads[index];
+        thread.coming.pop_front();
         if thread.ahead.as_ref().is_some_and(|(_, until)| until.is_none()) {
             thread.ahead = None;
         }
@@ -153,7 +160,7 @@ impl Order {
             let (mut first, mut second, mut horizon): (Option<(usize, u64)>, _, _) =
                 (None, u64::MAX, u64::MAX);
             for index in 0..self.threads.len() {
-                match self.next(index, is_over) {
+                match self.next(index) {
                     Next::At(time) => match first {
                         Some((_, earliest)) if earliest <= time => second = second.min(time),
                         _ => {
@@ -179,7 +186,7 @@ impl Order {
                 horizon = second;
             }
             let until = second.min(horizon);
-            while let Next::At(time) = self.next(index, is_over)
+            while let Next::At(time) = self.next(index)
                 && time <= until.max(self.threads[index].time * 2)
             {
                 self.step(index);
@@ -191,11 +198,18 @@ impl Order {
         }
     }
 
-    fn next(&mut self, index: usize, is_over: bool) -> Next {
-        let may_begin = self.starts.contains_key(&self.threads[index].number);
+    fn next(&mut self, index: usize) -> Next {
         let thread = &mut self.threads[index];
+        let may_begin = self.starts.contains_key(&thread.number);
+        let is_over = thread.coming.is_empty();
         let Some(item) = thread.items.front() else {
-            return if is_over || thread.has_ended { Next::Never } else { Next::NotBefore(thread.time * 2) };
+            // Whoever waits in the kernel is in nobody's way until that is over.
+            return match thread.coming.front() {
+                Some(_) if thread.has_ended => Next::Never,
+                Some(segment) if thread.has_begun => Next::NotBefore(segment.time.max(thread.time) * 2),
+                Some(_) => Next::NotBefore(thread.time * 2),
+                None => Next::Never,
+            };
         };
         // Whoever takes at the moment at which another gives comes second.
         let (time, takes) = match *item {
@@ -330,7 +344,7 @@ impl Order {
         self.places.push(thread.number);
         thread.clock = self.starts.remove(&thread.number).unwrap_or_default();
         thread.clock.advance(thread.place);
-        (thread.has_begun, thread.has_ended) = (true, false);
+        thread.has_begun = true;
     }
 
     fn access(&mut self, index: usize, granule: u64, mask: u8, is_write: bool, spot: Spot) {
@@ -385,19 +399,27 @@ impl Order {
         }
     }
 
-    /// A thread begins, if it is not another process.
+    /// A thread begins, if it is not another process. What `vfork` begins is a thread here before it is the first of another.
     fn announce(&mut self, number: u32, clock: Clock, time: u64) {
+        let Some(to_begin) = self.to_begin.get_mut(&number).filter(|left| **left > 0) else { return };
+        *to_begin -= 1;
         self.starts.insert(number, clock);
-        let is_elsewhere = |(&process, &first): (&u32, &u32)| first == number && process != self.process;
-        // What `vfork` begins is a thread here before it is the first of another process.
-        if self.first.iter().any(is_elsewhere) && !self.by_number.contains_key(&number) {
-            return;
-        }
         self.has_announced = true;
         let index = self.thread(number, time);
         let thread = &mut self.threads[index];
         // One that had the same number before has ended.
-        (thread.has_ended, thread.time) = (false, thread.time.max(time));
+        (thread.has_begun, thread.has_ended, thread.time) = (false, false, thread.time.max(time));
+    }
+
+    /// What a child knew that is gone before whoever has begun it goes on.
+    fn known_to(&mut self, meaning: Meaning, child: u32) -> Option<Clock> {
+        let left = self.left.remove(&child);
+        match self.by_number.get(&child) {
+            // However it has ended.
+            Some(&index) if meaning.waits => Some(self.threads[index].clock.clone()),
+            // Of `clone3`, nobody knows whether it waits; but no other child is gone by then.
+            _ => left,
+        }
     }
 
     fn result(&mut self, index: usize, value: u64, time: u64) {
@@ -409,10 +431,10 @@ impl Order {
             self.left.remove(&thread.number);
         }
         if meaning.begins
-            && let Some(left) = u32::try_from(value).ok().and_then(|number| self.left.remove(&number))
+            && let Ok(child) = u32::try_from(value)
+            && let Some(known) = self.known_to(meaning, child)
         {
-            // No other child is gone before its parent goes on.
-            thread.clock.join(&left);
+            self.threads[index].clock.join(&known);
         }
         if let Some(through) = meaning.takes {
             let clock = self.given(through).clone();
@@ -431,6 +453,7 @@ impl Thread {
             place: 0,
             clock: Clock::default(),
             items: VecDeque::new(),
+            coming: VecDeque::new(),
             time: 0,
             has_given: false,
             has_begun: false,

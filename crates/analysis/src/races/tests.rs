@@ -155,6 +155,46 @@ fn a_parent_waits_for_the_child_of_vfork() {
 }
 
 #[test]
+fn a_parent_waits_for_whatever_end_of_the_child_of_vfork() {
+    const CLONE_VFORK: u64 = 0x4000;
+    let find = |flags: u64| {
+        let program = program();
+        let mut threads = [1, 2].map(|number| program.numbered_thread(number));
+        threads[0].event(state(0x70_0000));
+        call(&mut threads[0], CLONE, [flags, 0, 0, 0, 0, 0], 2, (10, 20));
+        store(&mut threads[0], 0x5000);
+        threads[1].event(state(0x70_0000));
+        // A signal ends it.
+        store(&mut threads[1], 0x5000);
+        [1, 2, 100].map(|cut| races(&program, &threads, cut, &[])).to_vec()
+    };
+    assert_eq!(find(CLONE_VFORK), none());
+    assert_eq!(find(0), vec![vec![0x5000]; 3]);
+}
+
+#[test]
+fn segments_begin_where_their_threads_go_on() {
+    let program = program();
+    let mut thread = program.numbered_thread(1);
+    thread.event(state(0x70_0000));
+    thread.event(Event::Call { number: 202, arguments: [0x6000, 128, 0, 0, 0, 0], time: 10 });
+    thread.event(Event::Result { value: 0, time: 90 });
+    store(&mut thread, 0x5000);
+    thread.event(Event::Call { number: 39, arguments: [0; 6], time: 95 });
+    let find = FindVariables::new(&program, &[7], &NoRuntime, &[]);
+    let variables = run_cut(find, &program, &[thread], 1);
+    let segment = |number| Segment { process: 7, thread: 1, number, instruction: 0 };
+    let races = Races::new(variables, BTreeMap::from([(7, 1)]), Arc::new(NoRuntime));
+    let mut begins = races.beginnings();
+    let times: Vec<u64> = (0..6).map(|number| begins(&segment(number))).collect();
+    assert_eq!(
+        times,
+        [0, 10, 90, 90, 95, 0],
+        "the store comes behind what is known before; the last is none of its"
+    );
+}
+
+#[test]
 fn memory_comes_back_from_the_kernel() {
     let unmap = |thread: &mut Thread<'_>| {
         store(thread, 0x5000);

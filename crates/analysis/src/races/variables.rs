@@ -5,12 +5,13 @@
 
 use super::atomic;
 use super::kernel::{FUTEX, is_shared_word};
+use super::part::LATEST;
 use super::runtime::Runtime;
 use super::spin;
 use crate::map::Map;
 use crate::{Analysis, Code, Locate, Segment};
 use relive_trace::visit::{Event, Ran, Visitor};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Bytes that serve to bring threads in order: by address divided by eight, a bit for each.
@@ -19,12 +20,26 @@ pub(super) type Bytes = Map<u64, u8>;
 /// How much memory behind the base of `fs` belongs to the description of a thread.
 const THREAD_LEN: u64 = 0x900;
 
-/// Such memory of one process.
+/// The segments of threads, in order, by the numbers of threads.
+pub(super) type Segments = Map<u32, VecDeque<Beginning>>;
+
+/// How a segment begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Beginning {
+    /// A thread begins there.
+    pub(super) is_first: bool,
+    /// Nothing in the segment is earlier; if a thread begins there, the first moment in it that is known.
+    pub(super) time: u64,
+}
+
+/// Such memory of one process, and what else has to be known before races are looked for.
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
     pub(super) bytes: Bytes,
     /// The descriptions of threads: from where to where, and whose.
     pub(super) threads: Vec<(u64, u64, u32)>,
+    /// The segments of each thread, in order.
+    pub(super) segments: Segments,
     /// A bit for each hash of an address: none of them is set if it is in neither.
     filter: Vec<u64>,
 }
@@ -32,9 +47,9 @@ pub struct Variables {
 const FILTER_BITS: u64 = 1 << 16;
 
 impl Variables {
-    fn new(bytes: Bytes, bases: &BTreeSet<(u64, u32)>) -> Self {
+    fn new(Seen { bytes, bases, segments, .. }: Seen) -> Self {
         let threads: Vec<_> = bases.iter().map(|&(base, thread)| (base, base + THREAD_LEN, thread)).collect();
-        let mut variables = Self { bytes, threads, filter: vec![0; FILTER_BITS as usize / 64] };
+        let mut variables = Self { bytes, threads, segments, filter: vec![0; FILTER_BITS as usize / 64] };
         let threads = variables.threads.clone();
         let of_threads = threads.iter().flat_map(|&(start, end, _)| start / 8..end.div_ceil(8));
         let all: Vec<u64> = variables.bytes.keys().copied().chain(of_threads).collect();
@@ -73,7 +88,18 @@ pub(super) fn granules(address: u64, size: u32) -> impl Iterator<Item = (u64, u8
 pub struct FindVariables {
     /// Plain loads that wait, and loads and stores that are atomic.
     meant: BTreeMap<u32, Arc<BTreeSet<u64>>>,
-    found: BTreeMap<u32, (Bytes, BTreeSet<(u64, u32)>)>,
+    found: BTreeMap<u32, Seen>,
+}
+
+/// What has been seen of a process.
+#[derive(Default)]
+struct Seen {
+    bytes: Bytes,
+    /// The descriptions of threads, and whose.
+    bases: BTreeSet<(u64, u32)>,
+    segments: Segments,
+    /// The last moments of threads that are known.
+    last: Map<u32, u64>,
 }
 
 impl FindVariables {
@@ -91,9 +117,9 @@ impl FindVariables {
             meant.extend(atomic::accesses(units, process, runtime));
             (process, Arc::new(meant))
         };
-        let mut found: BTreeMap<u32, (Bytes, BTreeSet<_>)> = BTreeMap::new();
+        let mut found: BTreeMap<u32, Seen> = BTreeMap::new();
         for &(process, address, len) in atomic {
-            add(&mut found.entry(process).or_default().0, address, len);
+            add(&mut found.entry(process).or_default().bytes, address, len);
         }
         Self { meant: processes.iter().map(meant).collect(), found }
     }
@@ -114,11 +140,37 @@ pub struct Part {
     /// The first state of the thread.
     base: Option<u64>,
     has_begun: bool,
+    moments: Moments,
+}
+
+/// The moments of a segment that are known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moments {
+    first: Option<u64>,
+    last: Option<u64>,
+    /// Whether nothing happens before the first.
+    begins_with: Option<bool>,
+}
+
+impl Moments {
+    fn add(&mut self, time: u64) {
+        let time = time.min(LATEST);
+        self.begins_with.get_or_insert(true);
+        self.first.get_or_insert(time);
+        self.last = self.last.max(Some(time));
+    }
+
+    /// Something happens, nobody knows when.
+    fn something(&mut self) {
+        self.begins_with.get_or_insert(false);
+    }
 }
 
 impl Visitor for Part {
     fn ran(&mut self, ran: &Ran<'_>) {
         self.has_begun = true;
+        self.moments.something();
+        ran.stamps.iter().for_each(|stamp| self.moments.add(stamp.after));
         let number = ran.unit.number as usize;
         if self.units.len() <= number {
             self.units.resize(number + 1, None);
@@ -139,6 +191,10 @@ impl Visitor for Part {
     }
 
     fn event(&mut self, event: &Event) {
+        match *event {
+            Event::Call { time, .. } | Event::Result { time, .. } => self.moments.add(time),
+            Event::State(_) | Event::NotCalled => self.moments.something(),
+        }
         match event {
             Event::State(state) if !self.has_begun => self.base = Some(state.fs),
             Event::Call { number: FUTEX, arguments, .. } if is_shared_word(arguments) => {
@@ -160,21 +216,28 @@ impl Analysis for FindVariables {
             bytes: Bytes::default(),
             base: None,
             has_begun: segment.number > 0,
+            moments: Moments::default(),
         }
     }
 
     fn combine(&mut self, segment: &Segment, part: Part) {
-        let (bytes, bases) = self.found.entry(segment.process).or_default();
+        let seen = self.found.entry(segment.process).or_default();
         for (granule, mask) in part.bytes {
-            *bytes.entry(granule).or_default() |= mask;
+            *seen.bytes.entry(granule).or_default() |= mask;
         }
-        bases.extend(part.base.filter(|base| *base != 0).map(|base| (base, segment.thread)));
+        seen.bases.extend(part.base.filter(|base| *base != 0).map(|base| (base, segment.thread)));
+        let segments = seen.segments.entry(segment.thread).or_default();
+        // The first segment of a thread may be missing.
+        let is_first = segment.number == 0 || segments.is_empty();
+        let last = seen.last.entry(segment.thread).or_default();
+        let begins = part.moments.first.filter(|_| is_first || part.moments.begins_with == Some(true));
+        *last = begins.unwrap_or(0).max(*last);
+        segments.push_back(Beginning { is_first, time: *last });
+        *last = part.moments.last.unwrap_or(0).max(*last);
     }
 
     fn finish(self, _: &dyn Code, _: &dyn Locate) -> Self::Report {
-        let variables =
-            |(process, (bytes, bases)): (u32, (Bytes, _))| (process, Arc::new(Variables::new(bytes, &bases)));
-        self.found.into_iter().map(variables).collect()
+        self.found.into_iter().map(|(process, seen)| (process, Arc::new(Variables::new(seen)))).collect()
     }
 }
 

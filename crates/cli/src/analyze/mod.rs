@@ -20,8 +20,9 @@ use crate::traced::Traced;
 use anyhow::{Context as _, Result};
 use clap::{Args as ClapArgs, Subcommand};
 use places::{Files, Places};
+use relive_analysis::Analysis;
+use relive_analysis::driver::{self, Source as _};
 use relive_analysis::file::File;
-use relive_analysis::{Analysis, driver};
 use relive_trace::{About, Trace};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -215,16 +216,28 @@ impl Of {
 
     /// Has all of a trace looked at.
     fn ask(&self, trace: &Trace, analysis: &mut impl Analysis) -> Result<()> {
+        let file = self.file(trace, analysis)?;
+        self.ask_file(&file, analysis)
+    }
+
+    /// All of a trace, in the order of time, as an analysis wants it.
+    fn file<'t>(&self, trace: &'t Trace, analysis: &impl Analysis) -> Result<File<'t>> {
         self.check(trace.about(), analysis)?;
-        let unreadable = || format!("{}: cannot be read to its end", self.name());
-        let file = File::new(trace, analysis.wants_memory()).with_context(unreadable)?;
+        File::new(trace, analysis.wants_memory()).with_context(|| self.unreadable())
+    }
+
+    fn ask_file(&self, file: &File<'_>, analysis: &mut impl Analysis) -> Result<()> {
         let progress = Progress::start(&[("replay", 1)]);
-        progress.watch().begin(trace.segments().len());
+        progress.watch().begin(file.segments().len());
         let jobs =
             self.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-        let asked = driver::run(analysis, &file, jobs, &mut |_| progress.watch().step());
+        let asked = driver::run(analysis, file, jobs, &mut |_| progress.watch().step());
         progress.clear();
-        asked.with_context(unreadable)
+        asked.with_context(|| self.unreadable())
+    }
+
+    fn unreadable(&self) -> String {
+        format!("{}: cannot be read to its end", self.name())
     }
 }
 

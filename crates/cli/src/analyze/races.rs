@@ -91,7 +91,8 @@ pub(super) fn run(args: &Args, trace: &Trace) -> Result<()> {
     of.ask(trace, &mut variables)?;
     let first = traced.processes().map(|process| (process.number, process.pid)).collect();
     let mut races = Races::new(variables.finish(&traced, &places), first, whose);
-    of.ask(trace, &mut races)?;
+    let file = of.file(trace, &races)?.in_order(races.beginnings());
+    of.ask_file(&file, &mut races)?;
     let report = races.finish(&traced, &places);
     asked.print(&report, |report, out| print(report, asked.top, out))?;
     found(report.races.is_empty(), &several(report.races.len() as u64, "race"))
