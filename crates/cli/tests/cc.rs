@@ -11,7 +11,7 @@ const C: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 __attribute__((noreturn, noinline)) static void die(int x) { printf("%d\n", x); exit(x & 7); }
-__attribute__((noinline)) int select(int x, int y) {
+__attribute__((noinline)) int choose(int x, int y) {
     switch (x) {
     case 0: return y + 1;
     case 1: return y * 3;
@@ -38,7 +38,7 @@ __attribute__((noinline)) int inlined(int x) {
 int unused(int x) { return x == 3 ? abort(), 1 : 2; }
 int main(int argc, char **argv) {
     int sum = 0;
-    for (int i = 0; i < 50; i++) sum += select(i % 8, i) + inlined(i);
+    for (int i = 0; i < 50; i++) sum += choose(i % 8, i) + inlined(i);
     printf("%d %d\n", sum, interpret((const unsigned char *)"\0\1\0\1\0\2"));
     if (argc > 5) die(argc);
     return 0;
