@@ -56,3 +56,63 @@ impl Prepared {
         Some(Self { code, data, in_use: bytes.iter().take(FLAG).any(|&b| b != 0) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODE: LinkAddr = LinkAddr(0x1000);
+    const DATA: LinkAddr = LinkAddr(0x2000);
+    const NOTES: LinkAddr = LinkAddr(0x500);
+
+    fn segments(data: &[u8]) -> [Segment<'_>; 2] {
+        let segment = |start, bytes, executable| Segment {
+            range: AddrRange::sized(start, 0x100),
+            data: bytes,
+            offset: 0,
+            readable: true,
+            executable,
+            writable: !executable,
+        };
+        [segment(CODE, &[0xcc; 0x80], true), segment(DATA, data, false)]
+    }
+
+    /// Another note, and the one looked for.
+    fn notes(code: LinkAddr, code_len: u64, data: LinkAddr, data_len: u64) -> Vec<u8> {
+        let mut notes = b"\x04\0\0\0\x04\0\0\0\x01\0\0\0GNU\0some".to_vec();
+        notes.extend(HEADER);
+        for (to, len) in [(code, code_len), (data, data_len)] {
+            let here = NOTES.offset(notes.len() as u64);
+            notes.extend(to.since(here).to_le_bytes());
+            notes.extend(len.to_le_bytes());
+        }
+        notes
+    }
+
+    #[test]
+    fn the_note_is_found() {
+        let found = |data: &[u8], notes: &[u8]| Prepared::find(NOTES, notes, &segments(data));
+        let right = notes(CODE.offset(0x10), 0x70, DATA, 0x20);
+        let code = AddrRange::sized(CODE.offset(0x10), 0x70);
+        let data = AddrRange::sized(DATA, 0x20);
+        assert_eq!(found(&[0; 0x20], &right), Some(Prepared { code, data, in_use: false }));
+        assert!(found(&[1; 0x20], &right).is_some_and(|p| p.in_use));
+        for cut in 0..right.len() {
+            assert_eq!(found(&[0; 0x20], &right[..cut]), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_believed() {
+        for wrong in [
+            notes(CODE, 0x81, DATA, 0x20),
+            notes(CODE, u64::MAX, DATA, 0x20),
+            notes(CODE.offset(0x100), 1, DATA, 0x20),
+            notes(DATA, 0x20, CODE, 0x20),
+            notes(CODE, 0x80, DATA, 0x21),
+            notes(LinkAddr(u64::MAX), 0x80, DATA, 0x20),
+        ] {
+            assert_eq!(Prepared::find(NOTES, &wrong, &segments(&[0; 0x20])), None);
+        }
+    }
+}

@@ -9,10 +9,12 @@
 //!
 //! # Where linkers put it
 //!
-//! Its sections go by the names that x86-64 has for large data, which does not lie between other
-//! sections but behind all of them: the code of the program and the distances in it stay as they are. GNU ld sees
-//! to that by the names; gold and lld too make room for a few more headers in front, so distances change
-//! there, but nothing else. Code in `.lrodata` is unusual, but names mean little to linkers and nothing to loaders.
+//! Its sections go by the names that x86-64 has for large data. GNU ld puts what is called so behind all other
+//! sections, whatever it is, so the code of the program and every distance in it stay as they are.
+//! Under names of its own, code would lie between the program's code and its data, and move them apart.
+//! (The flag that goes with the names is left out: gold fails on it where there is no other data.) gold and lld
+//! go by flags, and have no gap in front of the code that one more header would fit in: distances
+//! change there, but nothing else.
 
 mod linked;
 mod object;

@@ -14,9 +14,6 @@ use object::{
 use relive_code::addr::LinkAddr;
 use relive_image::prepared::HEADER;
 
-/// `SHF_X86_64_LARGE` of the x86-64 psABI: what need not be near the program's code.
-const LARGE: u64 = 0x1000_0000;
-
 /// What debuggers are told of.
 const SYMBOLS: [&str; 5] =
     ["relive_start", "relive_init", "relive_enter", "relive_call", "relive_parameters"];
@@ -39,7 +36,7 @@ pub fn object_file(runtime: &[u8]) -> Result<Vec<u8>, String> {
         file.section_mut(id).flags = SectionFlags::Elf { sh_type, sh_flags };
         id
     };
-    let (alloc, write) = (SHF_ALLOC.0 | LARGE, SHF_ALLOC.0 | SHF_WRITE.0 | LARGE);
+    let (alloc, write) = (SHF_ALLOC.0, SHF_ALLOC.0 | SHF_WRITE.0);
     let code = section(".lrodata.relive", SectionKind::Text, SHT_PROGBITS, alloc | SHF_EXECINSTR.0);
     let data = section(".ldata.relive", SectionKind::Data, SHT_PROGBITS, write);
     let zero = section(".lbss.relive", SectionKind::UninitializedData, SHT_NOBITS, write);

@@ -155,3 +155,43 @@ impl Parts {
         Some((part.piece, part.offset + at.since(part.range.start)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_code::isa::Insn;
+    use relive_image::image::Image;
+
+    /// The decoder finds the same references as the linker.
+    #[test]
+    fn no_reference_is_missing() {
+        let image = Image::parse(relive_runtime::IMAGE, None).expect("an ELF file");
+        let parts = Parts::of(relive_runtime::IMAGE).expect("the runtime");
+        let text = image.elf.section(".text").expect("code").range;
+        let mut references: Vec<_> = parts.references.iter().map(|r| (r.at, r.to, r.addend)).collect();
+        references.sort_by_key(|(at, ..)| *at);
+        let mut references = references.into_iter();
+        let mut at = text.start;
+        while at < text.end {
+            let insn = Insn::decode(image.elf.bytes_at(at), at).expect("code");
+            let end = parts.place(at).expect("code").1 + insn.next_addr().since(at);
+            for to in insn.address_constants(false).filter(|to| !text.contains(*to)) {
+                let (place, piece, addend) =
+                    references.next().unwrap_or_else(|| panic!("{at} refers to {to}"));
+                assert!(place < end, "{at} refers to {to}");
+                // The processor counts distances from behind the instruction, linkers from the field.
+                assert_eq!(parts.place(to), Some((piece, (addend + (end - place) as i64) as u64)), "{at}");
+            }
+            at = insn.next_addr();
+        }
+        assert_eq!(references.next(), None);
+        assert!(parts.references.len() > 50);
+    }
+
+    #[test]
+    fn damaged_runtimes_are_refused() {
+        let runtime = relive_runtime::IMAGE;
+        assert!(Parts::of(&runtime[..runtime.len() / 2]).is_err());
+        assert!(Parts::of(b"no ELF file").is_err());
+    }
+}
