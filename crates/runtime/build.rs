@@ -43,6 +43,8 @@ fn main() {
         "-Wl,-z,max-page-size=4096",
         "-Wl,--hash-style=gnu",
         "-Wl,--eh-frame-hdr",
+        // What it refers to from where, for those who take it apart (prepared binaries).
+        "-Wl,--emit-relocs",
     ] {
         link.arg("-C").arg(format!("link-arg={arg}"));
     }
@@ -88,6 +90,7 @@ fn run(command: &mut Command) {
 fn dynamic_needs(elf: &[u8]) -> Option<String> {
     const SHT_RELA: u32 = 4;
     const SHT_REL: u32 = 9;
+    const SHF_ALLOC: u64 = 2;
     const PT_INTERP: u32 = 3;
     const PT_TLS: u32 = 7;
     let u16_at = |at: usize| u16::from_le_bytes(elf[at..at + 2].try_into().unwrap());
@@ -103,8 +106,8 @@ fn dynamic_needs(elf: &[u8]) -> Option<String> {
     }
     for n in 0..usize::from(u16_at(60)) {
         let section = shoff + n * 64;
-        let (kind, len) = (u32_at(section + 4), u64_at(section + 32));
-        if matches!(kind, SHT_RELA | SHT_REL) && len > 0 {
+        let (kind, flags, len) = (u32_at(section + 4), u64_at(section + 8), u64_at(section + 32));
+        if matches!(kind, SHT_RELA | SHT_REL) && flags & SHF_ALLOC != 0 && len > 0 {
             return Some(format!("{len} bytes of relocations (a panic, or a table of pointers?)"));
         }
     }

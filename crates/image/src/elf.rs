@@ -1,6 +1,7 @@
 //! The skeleton of an ELF file: segments, sections, the dynamic table.
 
 use crate::error::{Complaint, ImageError};
+use crate::prepared::Prepared;
 use object::LittleEndian;
 use object::elf;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _};
@@ -88,7 +89,8 @@ pub struct Elf<'d> {
     pub segments: Vec<Segment<'d>>,
     /// Sections in file order, the null section included, so that indices fit; empty if stripped away.
     pub sections: Vec<Section<'d>>,
-    /// Executable ranges: sections where there are any, else segments. By address, not overlapping.
+    /// Executable ranges: sections where there are any, else segments. By address, not overlapping, and without
+    /// relive's runtime if that was linked in.
     pub text: Vec<AddrRange>,
     /// Entries of the dynamic table.
     pub dynamic: Vec<(elf::DynamicTag, u64)>,
@@ -98,6 +100,8 @@ pub struct Elf<'d> {
     pub eh_frame_hdr: Option<AddrRange>,
     /// Segments of notes: the bytes, and their alignment.
     pub notes: Vec<(&'d [u8], u64)>,
+    /// Relive's runtime, if it was linked in.
+    pub prepared: Option<Prepared>,
     /// What could not be read.
     pub complaints: Vec<Complaint>,
 }
@@ -137,6 +141,7 @@ impl<'d> Elf<'d> {
             relro: None,
             eh_frame_hdr: None,
             notes: Vec::new(),
+            prepared: None,
             complaints,
         };
         this.read_special_segments(program_headers);
@@ -175,6 +180,7 @@ impl<'d> Elf<'d> {
             relro: None,
             eh_frame_hdr: None,
             notes: Vec::new(),
+            prepared: None,
             complaints: Vec::new(),
         })
     }
@@ -204,6 +210,8 @@ impl<'d> Elf<'d> {
                 elf::PT_NOTE => {
                     if let Ok(bytes) = header.data(LE, self.data) {
                         self.notes.push((bytes, header.p_align(LE)));
+                        let found = Prepared::find(range.start, bytes, &self.segments);
+                        self.prepared = self.prepared.or(found);
                     }
                 }
                 _ => {}
@@ -234,6 +242,12 @@ impl<'d> Elf<'d> {
                 .filter(|s| s.executable && !s.data.is_empty())
                 .map(|s| AddrRange::sized(s.range.start, s.data.len() as u64))
                 .collect();
+        }
+        if let Some(prepared) = &self.prepared {
+            let own = prepared.code;
+            let before = |t: &AddrRange| AddrRange::new(t.start, t.end.min(own.start));
+            let behind = |t: &AddrRange| AddrRange::new(t.start.max(own.end), t.end);
+            text = text.iter().flat_map(|t| [before(t), behind(t)]).filter(|t| !t.is_empty()).collect();
         }
         text.sort_unstable();
         let mut apart: Vec<AddrRange> = Vec::new();

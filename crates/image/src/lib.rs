@@ -18,6 +18,7 @@ pub mod loader;
 pub mod lsda;
 pub mod names;
 pub mod plt;
+pub mod prepared;
 pub mod program;
 pub mod provenance;
 pub mod relocations;

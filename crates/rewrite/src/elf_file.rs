@@ -43,6 +43,32 @@ pub struct NewSection {
     pub zero: bool,
 }
 
+impl NewSection {
+    /// A section that is only read.
+    #[must_use]
+    pub fn new(name: &'static str, at: LinkAddr, len: u64) -> Self {
+        Self { name, at, len, code: false, writable: false, zero: false }
+    }
+
+    /// That holds code.
+    #[must_use]
+    pub fn code(self) -> Self {
+        Self { code: true, ..self }
+    }
+
+    /// That can be written.
+    #[must_use]
+    pub fn writable(self) -> Self {
+        Self { writable: true, ..self }
+    }
+
+    /// That can be written, and has no bytes in the file.
+    #[must_use]
+    pub fn zero(self) -> Self {
+        Self { zero: true, writable: true, ..self }
+    }
+}
+
 /// A function symbol to be added.
 pub struct NewSymbol<'a> {
     /// Its name.

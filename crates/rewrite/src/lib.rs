@@ -15,6 +15,7 @@ mod flat;
 pub mod frames;
 pub mod module;
 pub mod needs;
+pub mod prepared;
 pub mod promote;
 pub mod redirect;
 pub mod runtime;

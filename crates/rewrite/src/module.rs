@@ -7,9 +7,10 @@ use crate::emit::{Job, convention, emit};
 use crate::flat::{Flat, Map, Unwound, collect, flatten};
 use crate::frames::Frames;
 use crate::needs::Needs;
+use crate::prepared::{Linked, Unusable};
 use crate::promote::{Promotions, journeys, lines, promote};
 use crate::redirect::{Addends, Redirect, Redirects};
-use crate::runtime::Runtime;
+use crate::runtime::{Home, Runtime};
 use crate::select::{Left, Movable, Survey, check, survey};
 use crate::start;
 use crate::tight::Tight;
@@ -119,6 +120,8 @@ pub struct Rewritten {
     pub ways: [u32; 3],
     /// Counters that a register tells which moves on in a loop.
     pub travelled: u64,
+    /// Whether the runtime of a prepared binary could be used; nothing if the binary was not prepared.
+    pub linked: Option<Result<(), Unusable>>,
 }
 
 struct Ready {
@@ -243,9 +246,14 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         }
         let code_len = at.since(code_at);
         let runtime_at = LinkAddr(page_up(at.0));
-        let tables_at = runtime_at.offset(runtime.len());
+        let linked = Linked::find(self.image, self.options.runtime);
+        let home = match &linked {
+            Some(Ok(linked)) => Home::Linked(linked),
+            _ => Home::Copied(runtime_at),
+        };
+        let tables_at = runtime_at.offset(home.added_len(&runtime));
 
-        let mut tables = vec![0; self.old.headers_len(runtime.segments.len() + 3) as usize];
+        let mut tables = vec![0; self.old.headers_len(home.added_segments(&runtime) + 3) as usize];
         let pattern_at = tables_at.offset(tables.len() as u64);
         for text in [self.options.pattern, self.options.name] {
             tables.extend(text.as_bytes());
@@ -262,8 +270,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         let lsda_len = tables_at.0 + tables.len() as u64 - lsda_at.0;
         tables.resize(tables.len().next_multiple_of(8), 0);
         let frame_at = tables_at.offset(tables.len() as u64);
-        let (frame, index) =
-            self.unwind_section(frame_at, &flats, &places, &lsdas, &runtime_facts, runtime_at);
+        let (frame, index) = self.unwind_section(frame_at, &flats, &places, &lsdas, &runtime_facts, &home);
         tables.extend(&frame);
         tables.resize(tables.len().next_multiple_of(8), 0);
         let search_at = tables_at.offset(tables.len() as u64);
@@ -278,8 +285,8 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         }
 
         let symbol = |name: &str| -> Result<LinkAddr, Refusal> {
-            let at = runtime.symbol(name).ok_or_else(|| Refusal::Runtime(format!("no {name}")))?;
-            Ok(runtime_at.offset(at.0))
+            let at = runtime.symbol(name).and_then(|at| home.address(at));
+            at.ok_or_else(|| Refusal::Runtime(format!("no {name}")))
         };
         let patches = self.patches(&cases, &flats, &places);
         drop(cases);
@@ -322,16 +329,8 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             code_end: code_at.0 + code_len,
         };
         changes.segments.push(NewSegment { at: code_at, len: code_len, bytes: code, flags: PF_R.0 | PF_X.0 });
-        for &(at, len, bytes, flags) in &runtime.segments {
-            let at = runtime_at.offset(at);
-            let mut bytes = bytes.to_vec();
-            if AddrRange::sized(at, len).contains(parameters_at) {
-                let field = parameters_at.since(at) as usize;
-                bytes.resize(bytes.len().max(field + size_of::<Parameters>()), 0);
-                bytes[field..][..size_of::<Parameters>()].copy_from_slice(&parameter_bytes(&parameters));
-            }
-            changes.segments.push(NewSegment { at, len, bytes, flags });
-        }
+        changes.sections.push(NewSection::new(".relive.text", code_at, code_len).code());
+        home.settle(&runtime, parameters_at, parameter_bytes(&parameters), &mut changes);
         changes.headers_in = changes.segments.len();
         let tables_len = tables.len() as u64;
         changes.segments.push(NewSegment { at: tables_at, len: tables_len, bytes: tables, flags: PF_R.0 });
@@ -341,28 +340,24 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             bytes: Vec::new(),
             flags: PF_R.0 | PF_W.0,
         });
-        debug_assert_eq!(changes.segments.len(), runtime.segments.len() + 3);
-        changes.eh_frame_hdr = Some((search_at, eh_frame::search_table_len(index.len())));
-        changes.sections = vec![
-            new_section(".relive.text", code_at, code_len).code(),
-            new_section(".relive.profile", profile_at, profile.len() as u64),
-            new_section(".relive.except_table", lsda_at, lsda_len),
-            new_section(".eh_frame", frame_at, frame.len() as u64),
-            new_section(".eh_frame_hdr", search_at, eh_frame::search_table_len(index.len())),
-            new_section(".relive.counters", area, area_len).zero(),
-        ];
-        for &(at, len, bytes, flags) in &runtime.segments {
-            let at = runtime_at.offset(at);
-            // What is zero at the start has no bytes in the file.
-            let len = if flags & PF_W.0 != 0 { bytes.len() as u64 } else { len };
-            changes.sections.push(match (flags & PF_X.0 != 0, flags & PF_W.0 != 0) {
-                (true, _) => new_section(".relive.runtime.text", at, len).code(),
-                (_, true) => new_section(".relive.runtime.data", at, len).writable(),
-                _ => new_section(".relive.runtime.rodata", at, len),
-            });
-        }
+        debug_assert_eq!(changes.segments.len(), home.added_segments(&runtime) + 3);
+        let search_len = eh_frame::search_table_len(index.len());
+        changes.eh_frame_hdr = Some((search_at, search_len));
+        changes.sections.extend([
+            NewSection::new(".relive.profile", profile_at, profile.len() as u64),
+            NewSection::new(".relive.except_table", lsda_at, lsda_len),
+            NewSection::new(".eh_frame", frame_at, frame.len() as u64),
+            NewSection::new(".eh_frame_hdr", search_at, search_len),
+            NewSection::new(".relive.counters", area, area_len).zero(),
+        ]);
         let travelled = self.movables.iter().flatten().map(|(.., kept)| kept.travelled.len() as u64).sum();
-        Ok(Rewritten { bytes: elf_file::write(&self.old, changes), code_bytes: code_len, ways, travelled })
+        Ok(Rewritten {
+            bytes: elf_file::write(&self.old, changes),
+            code_bytes: code_len,
+            ways,
+            travelled,
+            linked: linked.map(|linked| linked.map(|_| ())),
+        })
     }
 
     /// All new code, by old address.
@@ -429,10 +424,11 @@ impl<'a, 'd> Rewriter<'a, 'd> {
 
     /// The old code, from the first byte to the last; nothing if some of it cannot be read.
     fn old_code(&self) -> AddrRange {
-        let code = || self.image.elf.segments.iter().filter(|s| s.executable);
-        let start = code().map(|s| s.range.start).min().unwrap_or_default();
-        let end = code().map(|s| s.range.end).max().unwrap_or_default();
-        AddrRange::new(start, if code().all(|s| s.readable) { end } else { start })
+        let elf = &self.image.elf;
+        let start = elf.text.first().map_or(LinkAddr(0), |text| text.start);
+        let end = elf.text.last().map_or(start, |text| text.end);
+        let is_readable = |text: &AddrRange| elf.segment_holding(text.start).is_some_and(|s| s.readable);
+        AddrRange::new(start, if elf.text.iter().all(is_readable) { end } else { start })
     }
 
     /// Whether code of the module may run before its start: resolvers of indirect functions.
@@ -452,7 +448,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         places: &[LinkAddr],
         lsdas: &[Option<LinkAddr>],
         runtime: &Image<'_>,
-        runtime_at: LinkAddr,
+        home: &Home<'_>,
     ) -> (Vec<u8>, Vec<(LinkAddr, LinkAddr)>) {
         let mut writer = Writer::new(at);
         let program = |start: LinkAddr, rows: Vec<(AddrRange, Row)>| {
@@ -478,8 +474,8 @@ impl<'a, 'd> Rewriter<'a, 'd> {
         }
         for frame in &runtime.unwind.frames {
             let Ok((treatment, rows)) = runtime.unwind.rows(frame) else { continue };
-            let moved = |at: LinkAddr| runtime_at.offset(at.0);
-            let range = AddrRange::new(moved(frame.range.start), moved(frame.range.end));
+            let Some(start) = home.address(frame.range.start) else { continue };
+            let range = AddrRange::sized(start, frame.range.len());
             let program = program(frame.range.start, rows);
             writer.entry(&Entry { range, treatment, lsda: None, program: &program });
         }
@@ -651,22 +647,4 @@ fn parameter_bytes(p: &Parameters) -> Vec<u8> {
         bytes.extend(word.to_le_bytes());
     }
     bytes
-}
-
-fn new_section(name: &'static str, at: LinkAddr, len: u64) -> NewSection {
-    NewSection { name, at, len, code: false, writable: false, zero: false }
-}
-
-impl NewSection {
-    fn code(self) -> Self {
-        Self { code: true, ..self }
-    }
-
-    fn writable(self) -> Self {
-        Self { writable: true, ..self }
-    }
-
-    fn zero(self) -> Self {
-        Self { zero: true, writable: true, ..self }
-    }
 }

@@ -1,9 +1,11 @@
-//! The runtime, to be copied into the rewritten file.
+//! The runtime in the rewritten file: copied into it, or linked in before.
 
-use object::elf;
+use crate::elf_file::{Changes, NewSection, NewSegment};
+use crate::prepared::Linked;
+use object::elf::{self, PF_W, PF_X};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian, Object as _, ObjectSymbol as _};
-use relive_code::addr::LinkAddr;
+use relive_code::addr::{AddrRange, LinkAddr};
 
 /// The linked runtime, taken apart.
 pub struct Runtime<'d> {
@@ -54,5 +56,64 @@ impl<'d> Runtime<'d> {
     #[must_use]
     pub fn bytes(&self) -> &'d [u8] {
         self.bytes
+    }
+}
+
+/// Where the runtime is in the rewritten file.
+pub(crate) enum Home<'l> {
+    /// All of it was copied there.
+    Copied(LinkAddr),
+    /// It was linked in before.
+    Linked(&'l Linked),
+}
+
+impl Home<'_> {
+    /// Where an address of the runtime is, unless that is of no use to anybody else.
+    pub(crate) fn address(&self, at: LinkAddr) -> Option<LinkAddr> {
+        match self {
+            Self::Copied(base) => Some(base.offset(at.0)),
+            Self::Linked(linked) => linked.address(at),
+        }
+    }
+
+    /// How much room must be made for `runtime`.
+    pub(crate) fn added_len(&self, runtime: &Runtime<'_>) -> u64 {
+        if matches!(self, Self::Copied(_)) { runtime.len() } else { 0 }
+    }
+
+    /// How many segments are added for `runtime`.
+    pub(crate) fn added_segments(&self, runtime: &Runtime<'_>) -> usize {
+        if matches!(self, Self::Copied(_)) { runtime.segments.len() } else { 0 }
+    }
+
+    /// Puts `runtime` into the file, if it is not there, and `parameters` into the runtime.
+    pub(crate) fn settle(
+        &self,
+        runtime: &Runtime<'_>,
+        parameters_at: LinkAddr,
+        parameters: Vec<u8>,
+        changes: &mut Changes<'_>,
+    ) {
+        let Self::Copied(base) = self else {
+            changes.patches.push((parameters_at, parameters));
+            return;
+        };
+        for &(at, len, bytes, flags) in &runtime.segments {
+            let at = base.offset(at);
+            // What is zero at the start has no bytes in the file.
+            let shown = if flags & PF_W.0 != 0 { bytes.len() as u64 } else { len };
+            changes.sections.push(match (flags & PF_X.0 != 0, flags & PF_W.0 != 0) {
+                (true, _) => NewSection::new(".relive.runtime.text", at, shown).code(),
+                (_, true) => NewSection::new(".relive.runtime.data", at, shown).writable(),
+                _ => NewSection::new(".relive.runtime.rodata", at, shown),
+            });
+            let mut bytes = bytes.to_vec();
+            if AddrRange::sized(at, len).contains(parameters_at) {
+                let field = parameters_at.since(at) as usize;
+                bytes.resize(bytes.len().max(field + parameters.len()), 0);
+                bytes[field..][..parameters.len()].copy_from_slice(&parameters);
+            }
+            changes.segments.push(NewSegment { at, len, bytes, flags });
+        }
     }
 }

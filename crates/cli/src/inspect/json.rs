@@ -4,6 +4,7 @@ use super::Subject;
 use anyhow::Result;
 use relive_image::program::Statistics;
 use relive_image::sources;
+use relive_rewrite::prepared::Linked;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
@@ -24,6 +25,10 @@ pub(crate) fn print(subject: &Subject<'_, '_>, s: &Statistics, out: &mut dyn Wri
             "build_id": image.identity.build_id.as_deref().map(hex),
             "producers": image.identity.producers,
             "properties": image.identity.properties,
+            "prepared": Linked::find(image, relive_runtime::IMAGE).map(|found| match found {
+                Ok(_) => "ready".to_string(),
+                Err(why) => why.to_string(),
+            }),
             "has_symbols": !image.symbols.is_empty(),
             "debug_file": subject.loaded.debug.as_ref().map(|(path, _)| path.display().to_string()),
         },

@@ -6,6 +6,7 @@ use anyhow::Result;
 use relive_code::cfg::EdgeKind;
 use relive_image::program::Statistics;
 use relive_image::sources;
+use relive_rewrite::prepared::Linked;
 use std::fmt::Display;
 use std::io::Write;
 
@@ -48,6 +49,11 @@ fn heading(subject: &Subject<'_, '_>, out: &mut dyn Write) -> Result<()> {
     }
     for producer in image.identity.producers.iter().take(3) {
         writeln!(out, "made by {}", field(producer))?;
+    }
+    match Linked::find(image, relive_runtime::IMAGE) {
+        None => {}
+        Some(Ok(_)) => writeln!(out, "prepared: relive's runtime is linked in")?,
+        Some(Err(why)) => writeln!(out, "prepared: relive's runtime is linked in; {why}")?,
     }
     let present: Vec<String> = sources::present(image, &subject.lines)
         .iter()

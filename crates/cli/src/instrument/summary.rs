@@ -51,6 +51,11 @@ pub(crate) fn print(
     )?;
     writeln!(out, "call sites{:>12}   whose targets are recorded", grouped(u64::from(outline.layout.sites)))?;
     writeln!(out, "new code  {:>12}   bytes", grouped(rewritten.code_bytes))?;
+    match &rewritten.linked {
+        None => {}
+        Some(Ok(())) => writeln!(out, "runtime: linked in before, nothing added")?,
+        Some(Err(why)) => writeln!(out, "runtime: added; the one that was linked in is not used, {why}")?,
+    }
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
     for fate in &outline.fates {
         if let Fate::Left(reason) = fate {

@@ -7,6 +7,7 @@
 mod behaviour;
 mod files;
 mod kit;
+mod prepared;
 mod processes;
 mod random;
 mod steps;

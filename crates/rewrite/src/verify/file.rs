@@ -3,6 +3,7 @@
 use super::World;
 use crate::redirect::distance_between;
 use object::elf;
+use relive_abi::parameters::MAGIC;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::elf::Kind;
 use relive_image::program::StretchKind;
@@ -35,7 +36,8 @@ pub(super) fn check(world: &World<'_, '_>, start: LinkAddr, init: LinkAddr) -> V
             if last.is_some_and(|w| range.end <= w.end) {
                 continue;
             }
-            if is_header || known.is_some_and(|f| range.end <= f.end) {
+            let is_told = world.told.is_some_and(|told| told.start <= range.start && range.end <= told.end);
+            if is_header || is_told || known.is_some_and(|f| range.end <= f.end) {
                 continue;
             }
             match hooks.last_mut() {
@@ -68,6 +70,11 @@ pub(super) fn check(world: &World<'_, '_>, start: LinkAddr, init: LinkAddr) -> V
         if world.new.elf.entry != start {
             wrong.push((world.new.elf.entry, "the program does not start with the runtime".to_string()));
         }
+    }
+    if let Some(told) = world.told
+        && world.bytes(told.start).first_chunk() != Some(&MAGIC.to_le_bytes())
+    {
+        wrong.push((told.start, "the runtime is not told that it is to work".to_string()));
     }
     for (at, name) in [(world.code.start, "the new code"), (world.enter, "the runtime")] {
         if !world.new.elf.segment_holding(at).is_some_and(|s| s.executable && !s.writable) {

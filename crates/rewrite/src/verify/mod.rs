@@ -14,8 +14,11 @@ mod walk;
 
 use crate::module::Outline;
 use crate::needs::Needs;
+use crate::prepared::Linked;
+use crate::runtime::{Home, Runtime};
 use rayon::prelude::*;
 use relive_abi::counters::{key_offset, slot_offset, way_offset};
+use relive_abi::parameters::Parameters;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::isa::{Flow, Insn};
 use relive_image::error::ImageError;
@@ -72,6 +75,8 @@ struct World<'a, 'd> {
     enter: LinkAddr,
     /// `relive_call`.
     call: LinkAddr,
+    /// What the runtime of a prepared binary is told.
+    told: Option<AddrRange>,
     /// What functions read and change.
     needs: Needs<'a, 'd>,
     /// Where functions are entered that were entered at that old address.
@@ -99,20 +104,21 @@ pub fn verify<'d>(
             report.findings.push(complaint(LinkAddr(0), complained.to_string()));
         }
     }
+    let linked = Linked::find(image, runtime).and_then(Result::ok);
     let section = |name: &str| new.elf.section(name).map(|s| s.range);
-    let sections = new.elf.sections.iter().filter(|s| s.name.starts_with(".relive.runtime"));
-    let runtime_at = sections.map(|s| s.range.start).min();
-    let (Some(code), Some(runtime_at), Some(area)) =
-        (section(".relive.text"), runtime_at, section(".relive.counters"))
+    let copies = new.elf.sections.iter().filter(|s| s.name.starts_with(".relive.runtime"));
+    // It begins at address zero of the runtime's own.
+    let copy = copies.map(|s| s.range.start).min();
+    let home = linked.as_ref().map(Home::Linked).or(copy.map(Home::Copied));
+    let (Some(code), Some(home), Some(area)) = (section(".relive.text"), home, section(".relive.counters"))
     else {
         report.findings.push(complaint(LinkAddr(0), "a section of relive is missing".into()));
         return Ok(report);
     };
-    let runtime = crate::runtime::Runtime::parse(runtime).ok();
-    let first = runtime.as_ref().and_then(|r| r.segments.iter().map(|s| s.0).min()).unwrap_or(0);
+    let runtime = Runtime::parse(runtime).ok();
     let routine = |name| {
-        let at = runtime.as_ref().and_then(|r| r.symbol(name)).unwrap_or_default();
-        LinkAddr(runtime_at.0.wrapping_sub(first).wrapping_add(at.0))
+        let at = runtime.as_ref().and_then(|r| r.symbol(name)).and_then(|at| home.address(at));
+        at.unwrap_or_default()
     };
     let mut symbols: Vec<_> = new
         .symbols
@@ -130,6 +136,9 @@ pub fn verify<'d>(
         area,
         enter: routine("relive_enter"),
         call: routine("relive_call"),
+        told: linked
+            .as_ref()
+            .map(|_| AddrRange::sized(routine("relive_parameters"), size_of::<Parameters>() as u64)),
         needs: Needs::new(image, program),
         entries: HashMap::new(),
         symbols,
