@@ -16,6 +16,7 @@ const COMPILER: &str = "RELIVE_CC_COMPILER";
 const OPTIMISATION: &str = "RELIVE_CC_OPTIMISATION";
 const FAMILY: &str = "RELIVE_CC_FAMILY";
 const LTO: &str = "RELIVE_CC_LTO";
+const PREPARES: &str = "RELIVE_CC_PREPARES";
 
 /// The names that compilers call assemblers and linkers by.
 const NAMES: [&str; 6] = ["as", "ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
@@ -50,17 +51,18 @@ pub enum DriverError {
     },
 }
 
-/// Runs `command`, a compiler and its arguments; the exit code is the compiler's.
+/// Runs `command`, a compiler and its arguments; the exit code is the compiler's. What is linked is prepared for
+/// instrumentation if that is wanted.
 ///
 /// # Errors
 /// If there is no such compiler.
-pub fn run(command: &[OsString]) -> Result<i32, DriverError> {
+pub fn run(command: &[OsString], prepares: bool) -> Result<i32, DriverError> {
     let compiler = PathBuf::from(&command[0]);
     let args = &command[1..];
     let request = Request::parse(args);
     let cannot_run = |why| DriverError::CannotRun { compiler: compiler.clone(), why };
     if request.action == Action::Other {
-        return status(&mut Command::new(&compiler).args(args)).map_err(cannot_run);
+        return status(Command::new(&compiler).args(args)).map_err(cannot_run);
     }
     let family = family_of(command).map_err(cannot_run)?;
     let family = family.ok_or_else(|| DriverError::UnknownCompiler { compiler: compiler.clone() })?;
@@ -75,7 +77,8 @@ pub fn run(command: &[OsString]) -> Result<i32, DriverError> {
         .env(COMPILER, &compiler)
         .env(OPTIMISATION, &request.optimisation)
         .env(FAMILY, if family == Family::Clang { "clang" } else { "gcc" })
-        .env(LTO, if request.is_lto { "1" } else { "0" });
+        .env(LTO, if request.is_lto { "1" } else { "0" })
+        .env(PREPARES, if prepares { "1" } else { "0" });
     let code = status(&mut run).map_err(cannot_run)?;
     if let (0, Action::Compile(objects)) = (code, &request.action) {
         // gcc's have been through our assembler, unless it insists on its own.
@@ -127,6 +130,8 @@ pub struct Called {
     pub optimisation: String,
     /// Whether the linker makes code.
     pub is_lto: bool,
+    /// Whether what is linked is prepared for instrumentation.
+    pub prepares: bool,
 }
 
 impl Called {
@@ -148,6 +153,7 @@ impl Called {
             family: if text(FAMILY) == "clang" { Family::Clang } else { Family::Gcc },
             optimisation: text(OPTIMISATION),
             is_lto: text(LTO) == "1",
+            prepares: text(PREPARES) == "1",
         })
     }
 

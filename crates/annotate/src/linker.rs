@@ -58,20 +58,26 @@ const WITH_VALUE: &[&str] = &[
     "--sysroot",
 ];
 
-/// Links as the compiler asks for.
+/// Links as the compiler asks for, and adds the object that prepares programs and libraries for instrumentation.
 ///
 /// # Errors
 /// If the real linker cannot be run.
-pub fn run(called: &Called, args: &[OsString]) -> io::Result<i32> {
+pub fn run(called: &Called, args: &[OsString], runtime: &[u8]) -> io::Result<i32> {
     let original = called.original();
     let expanded = expand(args, 0);
     let Some(mut asked) = Asked::parse(&expanded) else { return status(Command::new(&original).args(args)) };
     asked.annotate_objects(called);
+    if called.prepares && asked.is_whole() {
+        let object = called.tools.join("relive-runtime.o");
+        std::fs::write(&object, runtime)?;
+        asked.args.push(object.into());
+    }
     let hides = called.name == "ld.gold" && asked.collects;
     if hides {
         asked.replace_inputs(called, gold::hide);
     }
-    if called.family == Family::Clang && called.is_lto && called.name == "ld.lld" {
+    let makes_code = called.family == Family::Clang && called.is_lto && called.name == "ld.lld";
+    if makes_code {
         asked.args.extend(map_of_lto(&original));
     }
     let code = link(&original, called, args, &asked)?;
@@ -79,7 +85,7 @@ pub fn run(called: &Called, args: &[OsString]) -> io::Result<i32> {
         if hides {
             gold::show(&asked.output)?;
         }
-        if !asked.is_partial {
+        if makes_code && !asked.is_partial {
             crate::binary::translate_map(&asked.output);
         }
     }
@@ -168,17 +174,20 @@ impl Asked {
         (!asked.inputs.is_empty()).then_some(asked)
     }
 
+    /// Whether it is a program or library that the C library starts.
+    fn is_whole(&self) -> bool {
+        let names = self.inputs.iter().filter_map(|&index| Path::new(&self.args[index]).file_name());
+        !self.is_partial && names.into_iter().any(|name| name == "crti.o")
+    }
+
     /// Annotates what is not yet, in copies.
     fn annotate_objects(&mut self, called: &Called) {
         self.replace_inputs(called, |path, bytes| {
             if is_of_system(path) {
                 return None;
             }
-            match object::annotate(bytes, &called.optimisation, false) {
-                Ok(annotated) => annotated,
-                // Linkers take many things that are no object files, and know better what is wrong with one.
-                Err(_) => None,
-            }
+            // Linkers take many things that are no object files, and know better what is wrong with one.
+            object::annotate(bytes, &called.optimisation, false).unwrap_or_default()
         });
     }
 

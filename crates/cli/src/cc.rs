@@ -3,6 +3,7 @@
 use anyhow::Result;
 use relive_annotate::driver::{self, Called};
 use relive_annotate::{assembler, linker};
+use relive_rewrite::prepared;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -14,7 +15,8 @@ EXAMPLES:
   ./configure CC=\"relive cc -- gcc\" && make
   cmake -DCMAKE_C_COMPILER_LAUNCHER=\"relive;cc;--\" -DCMAKE_C_LINKER_LAUNCHER=\"relive;cc;--\" ..
 
-Everything behind `--` is the compiler's. Code is the same, byte for byte, as without relive.
+Everything behind `--` is the compiler's. It makes the same code, byte for byte, as without relive.
+Programs and libraries are also linked with the runtime, which lies unused until `relive instrument`.
 `relive inspect` shows what annotations tell; the section is described in docs/annotate-format.md.
 
 Exit status: the compiler's; 2 if there is no such compiler.";
@@ -23,13 +25,17 @@ Exit status: the compiler's; 2 if there is no such compiler.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// Do not link the runtime into programs and libraries; `relive instrument` then adds it
+    #[arg(long)]
+    no_runtime: bool,
+
     /// The compiler (gcc, g++, clang, clang++, or any other of these two kinds) and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMPILER")]
     command: Vec<OsString>,
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    end(driver::run(&args.command).map_err(Into::into))
+    end(driver::run(&args.command, !args.no_runtime).map_err(Into::into))
 }
 
 /// Does what a compiler wants of its assembler or linker, if that is what this process was started for.
@@ -42,7 +48,10 @@ pub(crate) fn tool() -> Option<ExitCode> {
     let args: Vec<OsString> = args.collect();
     let result = match called.name.as_str() {
         "as" => assembler::run(&called, &args),
-        _ => linker::run(&called, &args),
+        _ => match prepared::object_file(relive_runtime::IMAGE) {
+            Ok(runtime) => linker::run(&called, &args, &runtime),
+            Err(why) => Err(std::io::Error::other(why)),
+        },
     };
     Some(end(result.map_err(|why| anyhow::anyhow!("cannot run the real `{}`: {why}", called.name))))
 }
