@@ -284,7 +284,10 @@ impl<M: Memory + ?Sized> Check<'_, M> {
         let mut before: Option<&Jump> = None;
         let mut tables: Vec<Table> = Vec::new();
         for jump in &self.piece.jumps {
-            let is_site = |insn: &Insn| insn.addr() == jump.site && insn.flow() == Flow::IndirectJump;
+            // A linker that knows what a slot will hold makes a direct jump of one through it.
+            let only_leaves = jump.leaves && jump.tables.is_empty() && jump.targets.is_empty();
+            let is_jump = |flow| flow == Flow::IndirectJump || only_leaves && matches!(flow, Flow::Jump(_));
+            let is_site = |insn: &Insn| insn.addr() == jump.site && is_jump(insn.flow());
             if !self.end_before(ends, jump.site.offset(1)).as_ref().is_some_and(is_site) {
                 return Err(Fault::NoJump(jump.site));
             }

@@ -1,7 +1,7 @@
 //! Writes what is said of one section of code as a chunk of section `.annotate` ([`format`](super::format)).
 
 use super::format::{SIGNATURE, VERSION, id, jump, shape};
-use super::{Jump, Piece, Table, Unit};
+use super::{Annotations, Jump, Piece, Table, Unit};
 use relive_code::addr::{AddrRange, LinkAddr};
 
 /// A chunk. In a linked file its bytes are what they have to be; in an object file, relocations have to fill in addresses.
@@ -33,15 +33,16 @@ pub struct Misfit {
 }
 
 /// Writes `pieces`, which are by address and lie in the section of `code`, and who made them if that is to be said here.
+/// See [`write_all`] for linked files.
 ///
 /// Places outside of `code` get relocations of their own. In an object, no other section may begin right at its end.
 ///
 /// # Errors
 /// If something lies outside of its piece, overlaps, or is not in order.
-pub fn write(code: AddrRange, unit: Option<&Unit>, pieces: &[Piece]) -> Result<Chunk, Misfit> {
+pub fn write(code: AddrRange, units: &[Unit], pieces: &[Piece]) -> Result<Chunk, Misfit> {
     let mut body = Chunk::default();
     body.address(code.start);
-    if let Some(unit) = unit {
+    for unit in units {
         body.record(id::UNIT, write_unit(unit));
     }
     let mut end = code.start;
@@ -59,6 +60,29 @@ pub fn write(code: AddrRange, unit: Option<&Unit>, pieces: &[Piece]) -> Result<C
     chunk.number(body.bytes.len() as u64);
     chunk.append(body);
     Ok(chunk)
+}
+
+/// Writes the section for a linked file whose code is in `text`, by address: a single chunk for each range of it. A linker
+/// leaves one for each function that had a section of its own; the same without their headers is half as long at `-O0`.
+///
+/// # Errors
+/// If a piece is not in the text, or as with [`write`].
+pub fn write_all(annotations: &Annotations, text: &[AddrRange]) -> Result<Vec<u8>, Misfit> {
+    let mut section = Vec::new();
+    let mut pieces = &annotations.pieces[..];
+    let mut units = &annotations.units[..];
+    for &range in text {
+        let (here, rest) = pieces.split_at(pieces.partition_point(|piece| piece.range.start < range.end));
+        if !here.is_empty() {
+            section.extend(write(range, units, here)?.bytes);
+            units = &[];
+        }
+        pieces = rest;
+    }
+    match pieces.first() {
+        Some(piece) => Err(Misfit { piece: piece.range, what: "it is not in the code of the program" }),
+        None => Ok(section),
+    }
 }
 
 /// What is wrong with a piece.
