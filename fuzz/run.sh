@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs one fuzzer: fuzz/run.sh elf_facts|decode_cfg|profile|trace [SECONDS] [libFuzzer options].
+# Runs one fuzzer: fuzz/run.sh elf_facts|decode_cfg|profile|trace|annotations [SECONDS] [libFuzzer options].
 #
 # Works with stable Rust: RUSTC_BOOTSTRAP lets cargo-fuzz pass the flags for coverage, and without
 # unsafe code there is little for a sanitizer to find. Memory is limited as a whole, since without a

@@ -40,17 +40,7 @@ pub fn derive(image: &mut Image<'_>) -> Result<Annotations, AnnotateError> {
 /// # Errors
 /// If something lies where it cannot be.
 pub fn section(image: &Image<'_>, annotations: &Annotations) -> Result<Vec<u8>, AnnotateError> {
-    let mut bytes = Vec::new();
-    let mut units = annotations.units.iter();
-    for &text in &image.elf.text {
-        let pieces = &annotations.pieces;
-        let first = pieces.partition_point(|piece| piece.range.start < text.start);
-        let behind = pieces.partition_point(|piece| piece.range.start < text.end);
-        if first < behind {
-            bytes.extend(writer::write(text, units.next(), &pieces[first..behind])?.bytes);
-        }
-    }
-    Ok(bytes)
+    Ok(writer::write_all(annotations, &image.elf.text)?)
 }
 
 /// Gives a file that the linker made of code it compiled itself the annotations that follow from its map of blocks. What

@@ -19,6 +19,7 @@ use relive_image::image::Image;
 use relive_image::program::{Program, analyze};
 use std::borrow::Cow;
 use std::path::Path;
+use std::slice;
 
 /// The section's name.
 pub const SECTION: &str = ".annotate";
@@ -88,9 +89,9 @@ pub fn annotate(bytes: &[u8], optimisation: &str, keep_map: bool) -> Result<Opti
         let first = pieces.partition_point(|piece| piece.range.start < range.start);
         let behind = pieces.partition_point(|piece| piece.range.start < range.end);
         // Once for each file; what goes with a group may be dropped.
-        let unit = chunks.is_empty().then_some(&unit);
-        if unit.is_some() || first < behind {
-            chunks.push((section, writer::write(range, unit, &pieces[first..behind])?));
+        let units = if chunks.is_empty() { slice::from_ref(&unit) } else { &[] };
+        if !units.is_empty() || first < behind {
+            chunks.push((section, writer::write(range, units, &pieces[first..behind])?));
         }
     }
     drop(image);

@@ -1,8 +1,8 @@
 //! Writes what the fuzzers start from: `cargo run -p relive-promises --example seed_corpus -- DIR [PROFILE...]`.
 //!
-//! Files go to `DIR/elf_facts`, `DIR/decode_cfg`, `DIR/profile` and `DIR/trace`; with profiles, those alone.
+//! Files go to `DIR/elf_facts`, `DIR/decode_cfg`, `DIR/profile`, `DIR/trace` and `DIR/annotations`; with profiles, those alone.
 
-use relive_promises::{profile, profiles, seeds, traces};
+use relive_promises::{annotations, profile, profiles, seeds, traces};
 use std::path::Path;
 use std::{env, fs, io};
 
@@ -37,6 +37,13 @@ fn main() -> io::Result<()> {
     fs::create_dir_all(&cases)?;
     for (index, case) in seeds::functions().iter().enumerate() {
         fs::write(cases.join(format!("function-{index}")), case)?;
+    }
+    let described = Path::new(&folder).join("annotations");
+    fs::create_dir_all(&described)?;
+    for (index, case) in seeds::annotated().into_iter().enumerate() {
+        fs::write(described.join(format!("program-{index}")), case.encode())?;
+        let sealed = annotations::Case { is_sealed: true, ..case };
+        fs::write(described.join(format!("program-{index}-sealed")), sealed.encode())?;
     }
     Ok(())
 }

@@ -10,7 +10,9 @@
 //! | [`decode_cfg::check`] | memory, and claims about the function in it |
 //! | [`profile::check`] | a profile, as `relive report` gets it |
 //! | [`trace::check`] | a trace, as `relive replay` gets it |
+//! | [`annotations::check`] | a section `.annotate`, and the code it describes |
 
+pub mod annotations;
 pub mod decode_cfg;
 pub mod dice;
 pub mod elf_facts;

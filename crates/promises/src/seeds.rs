@@ -1,8 +1,10 @@
 //! Small programs to start from, made by real compilers: between them they have every table that relive
 //! reads. All are below 64 KiB.
 
+use crate::annotations;
 use crate::decode_cfg::{About, Case, Claim};
 use relive_code::addr::LinkAddr;
+use relive_image::annotations::{Annotations, Piece, Unit, checksum, describe, writer};
 use relive_image::image::Image;
 use relive_image::program::analyze;
 use relive_testkit::compile::compile;
@@ -82,34 +84,62 @@ fn make(recipe: &Recipe) -> Vec<u8> {
     compile(recipe.compiler, recipe.flags, recipe.source).bytes()
 }
 
+/// A small program, and its memory from [`annotations::BASE`] on.
+fn loaded() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    let flags = ["-nostdlib", "-static", "-no-pie", "-fno-pie", "-Wl,-N", "-Wl,--build-id=none"];
+    let ways = [
+        &["-O2", "-Wl,-Ttext=0x1000"][..],
+        &["-O0", "-Wl,-Ttext=0x1000"],
+        &["-Os", "-fpie", "-Wl,-Ttext=0x1000"],
+    ];
+    ways.into_iter().map(move |more| {
+        let file = compile("gcc", &[&flags, more].concat(), C).bytes();
+        let image = Image::parse(&file, None).expect("a program");
+        let mut memory: Vec<u8> = (0..0x2000)
+            .map(|i| image.elf.bytes_at(annotations::BASE.offset(i)).first().copied().unwrap_or(0))
+            .collect();
+        memory.truncate(memory.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1));
+        (file, memory)
+    })
+}
+
 /// The functions of the programs as cases of [`crate::decode_cfg`], with the memory around them.
 ///
 /// # Panics
 /// If a compiler is missing.
 #[must_use]
 pub fn functions() -> Vec<Vec<u8>> {
-    let flags = ["-nostdlib", "-static", "-no-pie", "-fno-pie", "-Wl,-N", "-Wl,--build-id=none"];
     let mut found = Vec::new();
-    for more in [
-        &["-O2", "-Wl,-Ttext=0x1000"][..],
-        &["-O0", "-Wl,-Ttext=0x1000"],
-        &["-Os", "-fpie", "-Wl,-Ttext=0x1000"],
-    ] {
-        let file = compile("gcc", &[&flags, more].concat(), C).bytes();
+    for (file, memory) in loaded() {
         let image = Image::parse(&file, None).expect("a program");
-        let memory: Vec<u8> = (0..0x2000)
-            .map(|i| image.elf.bytes_at(LinkAddr(0x1000 + i)).first().copied().unwrap_or(0))
-            .collect();
-        let used = memory.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         for function in &analyze(&image).functions {
             let claims = function.cfg.pieces.iter().filter_map(|piece| {
                 let offset = |at: LinkAddr| u16::try_from(at.0.checked_sub(0x1000)?).ok();
                 Some(Claim { about: About::Piece, numbers: [offset(piece.start)?, offset(piece.end)?, 0] })
             });
-            found.push(Case { flags: 0, claims: claims.collect(), memory: memory[..used].to_vec() }.encode());
+            found.push(Case { flags: 0, claims: claims.collect(), memory: memory.clone() }.encode());
         }
     }
     found
+}
+
+/// The programs with a description of them, as cases of [`crate::annotations`].
+///
+/// # Panics
+/// If a compiler is missing.
+#[must_use]
+pub fn annotated() -> Vec<annotations::Case> {
+    let describe = |(file, memory): (Vec<u8>, Vec<u8>)| {
+        let image = Image::parse(&file, None).expect("a program");
+        let mut pieces: Vec<Piece> = analyze(&image).functions.iter().flat_map(describe).collect();
+        pieces.sort_by_key(|piece| piece.range);
+        checksum::seal(&mut pieces, &image);
+        let unit = Unit { producer: "gcc".into(), language: "C".into(), ..Unit::default() };
+        let said = Annotations { units: vec![unit], pieces };
+        let section = writer::write_all(&said, &image.elf.text).expect("what can be written");
+        annotations::Case { is_sealed: false, section, memory }
+    };
+    loaded().map(describe).collect()
 }
 
 /// Switches, loops, calls of all kinds, a computed goto; no library.

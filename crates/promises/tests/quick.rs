@@ -1,7 +1,7 @@
 //! The promises on a fixed number of cases from a fixed seed. The fuzzers in `fuzz/` go on from here.
 
 use relive_promises::dice::Dice;
-use relive_promises::{decode_cfg, elf_facts, mutate, profile, profiles, seeds, trace, traces};
+use relive_promises::{annotations, decode_cfg, elf_facts, mutate, profile, profiles, seeds, trace, traces};
 use std::panic;
 
 /// Runs one case; should it fail, says which.
@@ -114,6 +114,68 @@ fn damaged_traces() {
                     if dice.once_in(2) { dice.roll(256) as u8 } else { damaged[at] ^ 1 << dice.roll(8) };
             }
             run(&name, seed, &damaged, trace::check);
+        }
+    }
+}
+
+#[test]
+fn annotations_as_they_are() {
+    for (mut case, seed) in seeds::annotated().into_iter().zip(0..) {
+        assert_eq!(annotations::Case::decode(&case.encode()), Some(case.clone()));
+        let said = case.believed();
+        assert!(said.pieces.len() >= 7, "{} pieces", said.pieces.len());
+        assert!(said.pieces.iter().any(|piece| !piece.jumps.is_empty()), "no jumps");
+        assert!(said.pieces.iter().any(|piece| !piece.no_return.is_empty()), "no calls that do not return");
+        run("annotations", seed, &case.encode(), annotations::check);
+        case.is_sealed = true;
+        assert_eq!(case.believed(), said);
+    }
+}
+
+/// Whatever bit of a section changes: a piece that is believed is one that was written.
+#[test]
+fn no_changed_annotation_is_believed() {
+    for case in seeds::annotated() {
+        let said = case.believed().pieces;
+        for len in 0..case.section.len() {
+            let cut = annotations::Case { section: case.section[..len].to_vec(), ..case.clone() };
+            assert!(cut.believed().pieces.iter().all(|piece| said.contains(piece)), "cut at {len}");
+        }
+        for bit in 0..case.section.len() * 8 {
+            let mut damaged = case.clone();
+            damaged.section[bit / 8] ^= 1 << (bit % 8);
+            let believed = damaged.believed().pieces;
+            let lie = believed.iter().find(|piece| !said.contains(piece));
+            assert!(lie.is_none(), "bit {bit}: {lie:?}");
+        }
+    }
+}
+
+/// Whatever bit of the code changes: what is believed is still true.
+#[test]
+fn annotations_of_changed_code() {
+    for (case, name) in seeds::annotated().into_iter().zip(["O2", "O0", "Os"]) {
+        for bit in (0..case.memory.len() * 8).step_by(3) {
+            let mut damaged = case.clone();
+            damaged.memory[bit / 8] ^= 1 << (bit % 8);
+            run(name, bit as u64, &damaged.encode(), annotations::check);
+        }
+    }
+}
+
+#[test]
+fn damaged_annotations() {
+    for (case, name) in seeds::annotated().into_iter().zip(["O2", "O0", "Os"]) {
+        for seed in 0..3000 {
+            let mut dice = Dice::new(seed);
+            let mut damaged = annotations::Case { is_sealed: true, ..case.clone() };
+            for _ in 0..=dice.roll(3) {
+                let in_code = dice.once_in(3);
+                let part = if in_code { &mut damaged.memory } else { &mut damaged.section };
+                let at = dice.roll(part.len());
+                part[at] = if dice.once_in(2) { dice.roll(256) as u8 } else { part[at] ^ 1 << dice.roll(8) };
+            }
+            run(name, seed, &damaged.encode(), annotations::check);
         }
     }
 }

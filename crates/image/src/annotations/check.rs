@@ -284,7 +284,10 @@ impl<M: Memory + ?Sized> Check<'_, M> {
         let mut before: Option<&Jump> = None;
         let mut tables: Vec<Table> = Vec::new();
         for jump in &self.piece.jumps {
-            let is_site = |insn: &Insn| insn.addr() == jump.site && insn.flow() == Flow::IndirectJump;
+            // A linker that knows what a slot will hold makes a direct jump of one through it.
+            let only_leaves = jump.leaves && jump.tables.is_empty() && jump.targets.is_empty();
+            let is_jump = |flow| flow == Flow::IndirectJump || only_leaves && matches!(flow, Flow::Jump(_));
+            let is_site = |insn: &Insn| insn.addr() == jump.site && is_jump(insn.flow());
             if !self.end_before(ends, jump.site.offset(1)).as_ref().is_some_and(is_site) {
                 return Err(Fault::NoJump(jump.site));
             }
@@ -342,4 +345,245 @@ fn leaves(insn: &Insn) -> bool {
 /// Whether control may go on behind it.
 fn goes_on(insn: &Insn) -> bool {
     matches!(insn.flow(), Flow::Next | Flow::Branch(_) | Flow::Call(_) | Flow::IndirectCall)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::annotations::{Free, checksum::seal};
+    use relive_code::isa::RegSet;
+    use relive_code::source::{CodeSource, Pointer};
+
+    /// Memory at 0x1000.
+    struct Flat(Vec<u8>);
+
+    impl CodeSource for Flat {
+        fn bytes(&self, at: LinkAddr) -> &[u8] {
+            at.0.checked_sub(0x1000).and_then(|offset| self.0.get(offset as usize..)).unwrap_or_default()
+        }
+    }
+
+    impl Memory for Flat {
+        fn pointer(&self, at: LinkAddr) -> Pointer {
+            self.read_u64(at).map_or(Pointer::None, |to| Pointer::Here(LinkAddr(to)))
+        }
+
+        /// All but the last 16 bytes.
+        fn is_text(&self, range: AddrRange) -> bool {
+            LinkAddr(0x1000) <= range.start && range.end.0 + 16 <= 0x1000 + self.0.len() as u64
+        }
+    }
+
+    fn at(offset: u64) -> LinkAddr {
+        LinkAddr(0x1000 + offset)
+    }
+
+    fn range(start: u64, end: u64) -> AddrRange {
+        AddrRange::new(at(start), at(end))
+    }
+
+    /// A function that jumps through a table of two entries right behind it, and a piece of it that lies apart.
+    ///
+    /// ```text
+    /// 00 test eax, eax      06 call 0x1100      10 nop            20 call 0x1100
+    /// 02 je 0x1012          0b ret              12 jmp rax        25 nop
+    /// 04 xor eax, eax       0c data             14 jmp 0x1020     26 end
+    /// ```
+    fn program() -> (Flat, Vec<Piece>) {
+        let code = [
+            &[0x85, 0xc0, 0x74, 0x0e, 0x31, 0xc0][..],
+            &[0xe8, 0xf5, 0, 0, 0, 0xc3, 1, 2, 3, 4, 0x66, 0x90],
+            &[0xff, 0xe0, 0xe9, 7, 0, 0, 0],
+            &[0xcc; 7],
+            &[0xe8, 0xdb, 0, 0, 0, 0x90],
+            &[0xcc; 10],
+            &0x1004u64.to_le_bytes(),
+            &0x1020u64.to_le_bytes(),
+        ];
+        let jump = Jump {
+            site: at(0x12),
+            tables: vec![Table { at: at(0x30), entry_size: 8, base: None, count: 2 }],
+            targets: [at(0x14)].into(),
+            leaves: false,
+        };
+        let free = Free { behind: at(4), registers: RegSet::GPRS };
+        let function = Piece {
+            range: range(0, 0x19),
+            parent: None,
+            checksum: 0,
+            blocks: vec![range(0, 4), range(4, 0xc), range(0x12, 0x14), range(0x14, 0x19)],
+            entries: vec![at(0x14)],
+            landing_pads: vec![at(4)],
+            no_return: vec![],
+            data: vec![range(0xc, 0x10)],
+            jumps: vec![jump],
+            free: vec![free],
+        };
+        let apart = Piece {
+            range: range(0x20, 0x26),
+            parent: Some(at(0)),
+            blocks: vec![range(0x20, 0x26)],
+            entries: vec![],
+            landing_pads: vec![],
+            no_return: vec![at(0x25)],
+            data: vec![],
+            jumps: vec![],
+            free: vec![],
+            ..function.clone()
+        };
+        (Flat(code.concat()), vec![function, apart])
+    }
+
+    /// What is wrong with the first piece that something is wrong with, when everything is sealed after a change.
+    fn after(change: impl FnOnce(&mut Vec<u8>, &mut Vec<Piece>)) -> Result<(), Fault> {
+        let (mut memory, mut pieces) = program();
+        change(&mut memory.0, &mut pieces);
+        seal(&mut pieces, &memory);
+        pieces.iter().try_for_each(|piece| check(piece, &pieces, &memory))
+    }
+
+    /// The same, for a change of the first piece.
+    fn when(change: impl FnOnce(&mut Piece)) -> Result<(), Fault> {
+        after(|_, pieces| change(&mut pieces[0]))
+    }
+
+    #[test]
+    fn what_is_true_holds() {
+        assert_eq!(after(|_, _| {}), Ok(()));
+    }
+
+    #[test]
+    fn lies_about_blocks() {
+        assert_eq!(when(|p| p.blocks[0].end = at(5)), Err(Fault::NoInstruction(at(4))));
+        assert_eq!(when(|p| p.blocks[0].end = at(3)), Err(Fault::NoInstruction(at(2))));
+        let joined = |p: &mut Piece| {
+            p.blocks.remove(1);
+            p.blocks[0].end = at(0xc);
+        };
+        assert_eq!(when(joined), Err(Fault::NotAtEnd(at(2))));
+        let cut = |p: &mut Piece| {
+            p.blocks[2] = range(0x10, 0x14);
+        };
+        assert_eq!(when(cut), Err(Fault::Branch { at: at(2), to: at(0x12) }));
+        let missing = |p: &mut Piece| {
+            p.blocks.remove(3);
+        };
+        assert_eq!(when(missing), Err(Fault::Unexplained(at(0x14))));
+        assert_eq!(
+            after(|_, pieces| pieces[1].blocks = vec![range(0x25, 0x26)]),
+            Err(Fault::Branch { at: at(0x14), to: at(0x20) }),
+            "into another piece"
+        );
+    }
+
+    #[test]
+    fn lies_about_data() {
+        assert_eq!(when(|p| p.data[0].end = at(0x13)), Err(Fault::DataInBlock(at(0xc))));
+        assert_eq!(when(|p| p.data[0].start = at(0xb)), Err(Fault::DataInBlock(at(0xb))));
+        assert_eq!(when(|p| p.data.clear()), Err(Fault::Unexplained(at(0xc))));
+        assert_eq!(after(|memory, _| memory[0xb] = 0x90), Err(Fault::RunsIntoData(at(0xc))));
+    }
+
+    #[test]
+    fn lies_about_entries() {
+        assert_eq!(when(|p| p.entries[0] = at(6)), Err(Fault::NoBlock(at(6))));
+        assert_eq!(when(|p| p.landing_pads[0] = at(2)), Err(Fault::NoBlock(at(2))));
+        assert_eq!(after(|_, pieces| pieces[1].parent = Some(at(4))), Err(Fault::NoParent(at(4))));
+        assert_eq!(after(|_, pieces| pieces[1].parent = Some(at(0x20))), Err(Fault::NoParent(at(0x20))));
+    }
+
+    #[test]
+    fn lies_about_calls() {
+        assert_eq!(when(|p| p.no_return.push(at(4))), Err(Fault::NoCall(at(4))));
+        assert_eq!(when(|p| p.no_return.push(at(0xb))), Err(Fault::NoCall(at(0xb))), "its block goes on");
+        assert_eq!(
+            after(|_, pieces| pieces[1].no_return[0] = at(0x26)),
+            Ok(()),
+            "a linker may put a nop there"
+        );
+    }
+
+    #[test]
+    fn lies_about_jumps() {
+        assert_eq!(when(|p| p.jumps[0].site = at(0x14)), Err(Fault::NoJump(at(0x14))));
+        assert_eq!(when(|p| p.jumps[0].targets = [at(6)].into()), Err(Fault::NoBlock(at(6))));
+        assert_eq!(when(|p| p.jumps[0].tables[0].count = 3), Err(Fault::Entry { at: at(0x30), index: 2 }));
+        assert_eq!(
+            when(|p| p.jumps[0].tables[0].at = at(0x2f)),
+            Err(Fault::Entry { at: at(0x2f), index: 0 })
+        );
+        assert_eq!(after(|memory, _| memory[0x30] = 6), Err(Fault::Entry { at: at(0x30), index: 0 }));
+        assert_eq!(after(|memory, _| memory[0x30] = 0x19), Ok(()), "the end of the function");
+        let two = |p: &mut Piece| {
+            let table = Table { at: at(0x38), count: 1, ..p.jumps[0].tables[0] };
+            p.jumps[0].tables.push(table);
+        };
+        assert_eq!(when(two), Err(Fault::TablesOverlap(at(0x30), at(0x38))));
+        let nowhere = |p: &mut Piece| {
+            p.jumps[0].tables.clear();
+            p.jumps[0].targets = [].into();
+        };
+        assert_eq!(when(nowhere), Err(Fault::JumpToNowhere(at(0x12))));
+    }
+
+    #[test]
+    fn lies_about_registers() {
+        assert_eq!(when(|p| p.free[0].behind = at(5)), Err(Fault::NoFree(at(5))));
+        assert_eq!(when(|p| p.free[0].behind = at(0xc)), Err(Fault::NoFree(at(0xc))));
+        assert_eq!(when(|p| p.free[0].behind = at(6)), Err(Fault::NoFree(at(6))), "linkers replace calls");
+        assert_eq!(when(|p| p.free[0].behind = at(0x19)), Err(Fault::NoFree(at(0x19))));
+    }
+
+    #[test]
+    fn lies_about_where_it_is() {
+        let beyond = range(0x20, 0x40);
+        assert_eq!(after(|_, pieces| pieces[1].range = beyond), Err(Fault::NotCode(beyond)));
+        let lost = |_: &mut Vec<u8>, pieces: &mut Vec<Piece>| {
+            pieces.remove(0);
+        };
+        assert_eq!(after(lost), Err(Fault::NoParent(at(0))));
+    }
+
+    /// What the code does not show: only the checksum tells.
+    #[test]
+    fn changes_after_the_seal() {
+        let (memory, mut pieces) = program();
+        seal(&mut pieces, &memory);
+        type Change = fn(&mut Piece);
+        let changes: [Change; 8] = [
+            |p| p.entries.clear(),
+            |p| p.landing_pads.clear(),
+            |p| p.landing_pads[0] = at(0x14),
+            |p| p.jumps.clear(),
+            |p| p.jumps[0].leaves = true,
+            |p| p.jumps[0].targets = [at(0x12)].into(),
+            |p| p.jumps[0].tables[0].count = 1,
+            |p| p.free[0].registers = RegSet::FLAGS,
+        ];
+        for (index, change) in changes.into_iter().enumerate() {
+            let mut changed = pieces.clone();
+            change(&mut changed[0]);
+            let why = check(&changed[0], &changed, &memory);
+            assert!(matches!(why, Err(Fault::Checksum { .. })), "{index}: {why:?}");
+            // The piece that was split off is not believed either.
+            let (kept, refused) = sift(Annotations { units: vec![], pieces: changed }, &memory);
+            assert!(kept.pieces.is_empty());
+            assert_eq!(refused[1].why, Fault::Companion(at(0)));
+        }
+        let mut changed = pieces.clone();
+        changed[1].no_return.clear();
+        assert!(matches!(check(&changed[1], &changed, &memory), Err(Fault::Checksum { .. })));
+    }
+
+    #[test]
+    fn what_linkers_fill_in_is_not_in_the_checksum() {
+        let (mut memory, mut pieces) = program();
+        seal(&mut pieces, &memory);
+        // Where the call leads.
+        memory.0[7] ^= 0x40;
+        assert_eq!(check(&pieces[0], &pieces, &memory), Ok(()));
+        // `xor eax, eax`.
+        memory.0[5] ^= 1;
+        assert!(matches!(check(&pieces[0], &pieces, &memory), Err(Fault::Checksum { .. })));
+    }
 }

@@ -32,9 +32,9 @@ pub mod id {
     /// Who made the code. Three texts, each with its length (LEB128) before it: producer, language, optimisation; then
     /// flags (1 byte): bit 0 derived.
     pub const UNIT: u8 = 1;
-    /// A piece: distance from the end of the piece before, or from the start of the section of code (LEB128); length
-    /// (LEB128); checksum (4 bytes). All records below belong to the piece before them.
-    pub const FUNCTION: u8 = 2;
+    /// Pieces, one or more. Each: distance from the end of the piece before, or from the start of the section of code (LEB128);
+    /// length (LEB128); checksum (4 bytes). All records below belong to the last piece before them.
+    pub const FUNCTIONS: u8 = 2;
     /// Blocks from the start of the piece on. Each is a LEB128 of twice its length, plus one if another LEB128 follows: how many
     /// bytes behind it are in no block. A block of length zero is none. What is left of the piece is the last block.
     pub const BLOCKS: u8 = 3;

@@ -170,7 +170,7 @@ impl Reader<'_> {
         while !body.is_empty() {
             let at = body.position();
             let record = body.u8("id of a record")?;
-            let payload = sized(&mut body, "size of a record")?;
+            let mut payload = sized(&mut body, "size of a record")?;
             match record {
                 id::UNIT => {
                     let unit = read_unit(payload)?;
@@ -178,15 +178,18 @@ impl Reader<'_> {
                         self.found.annotations.units.push(unit);
                     }
                 }
-                id::FUNCTION => {
-                    self.close(open.take());
+                id::FUNCTIONS => {
                     has_pieces = true;
-                    let piece = read_piece(payload, at, end)?;
-                    end = piece.range.end;
-                    if lies_in(self.text, piece.range) && !piece.range.is_empty() {
-                        open = Some(Open { piece, has_blocks: false });
-                    } else {
-                        self.found.faults.push(Fault::NotCode { at, piece: piece.range.start });
+                    while !payload.is_empty() {
+                        self.close(open.take());
+                        let at = payload.position();
+                        let piece = read_piece(&mut payload, end)?;
+                        end = piece.range.end;
+                        if lies_in(self.text, piece.range) && !piece.range.is_empty() {
+                            open = Some(Open { piece, has_blocks: false });
+                        } else {
+                            self.found.faults.push(Fault::NotCode { at, piece: piece.range.start });
+                        }
                     }
                 }
                 id::BLOCKS..=id::FREE if !has_pieces => return Err(Fault::Orphan { at }),
@@ -249,7 +252,8 @@ fn read_unit(mut payload: Cursor<'_>) -> Result<Unit, FieldError> {
 }
 
 /// Reads the piece behind `end`.
-fn read_piece(mut payload: Cursor<'_>, at: usize, end: LinkAddr) -> Result<Piece, FieldError> {
+fn read_piece(payload: &mut Cursor<'_>, end: LinkAddr) -> Result<Piece, FieldError> {
+    let at = payload.position();
     let too_large = |field| FieldError { at, field, fault: FieldFault::TooLarge };
     let distance = payload.uleb("distance")?;
     let start = end.0.checked_add(distance).ok_or(too_large("distance"))?;

@@ -1,7 +1,7 @@
 //! What is written is read again.
 
 use super::reader::read;
-use super::writer::{Chunk, write};
+use super::writer::{Chunk, write, write_all};
 use super::{Annotations, Free, Jump, Piece, Table, Unit};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
@@ -91,7 +91,7 @@ fn piece() -> impl Strategy<Value = Piece> {
 fn moved(piece: &Piece, by: u64) -> Piece {
     let range = |r: &AddrRange| AddrRange::new(r.start.offset(by), r.end.offset(by));
     let all = |places: &[LinkAddr]| places.iter().map(|at| at.offset(by)).collect::<Vec<_>>();
-    let target = |at: &LinkAddr| if at.0 < 0x1000 { at.offset(by) } else { *at };
+    let target = |at: &LinkAddr| if piece.range.contains(*at) { at.offset(by) } else { *at };
     Piece {
         range: range(&piece.range),
         blocks: piece.blocks.iter().map(range).collect(),
@@ -111,6 +111,22 @@ fn moved(piece: &Piece, by: u64) -> Piece {
         free: piece.free.iter().map(|f| Free { behind: f.behind.offset(by), ..*f }).collect(),
         ..piece.clone()
     }
+}
+
+/// The same when linked.
+fn linked(piece: &Piece, to: impl Fn(LinkAddr) -> LinkAddr) -> Piece {
+    let by = to(piece.range.start).since(piece.range.start);
+    let mut linked = moved(piece, by);
+    linked.parent = piece.parent.map(&to);
+    for (linked, jump) in linked.jumps.iter_mut().zip(&piece.jumps) {
+        let mut targets: Vec<LinkAddr> = jump.targets.iter().map(|&at| to(at)).collect();
+        targets.sort_unstable();
+        linked.targets = targets.into();
+        for (linked, table) in linked.tables.iter_mut().zip(&jump.tables) {
+            (linked.at, linked.base) = (to(table.at), table.base.map(&to));
+        }
+    }
+    linked
 }
 
 fn pieces() -> impl Strategy<Value = Vec<Piece>> {
@@ -139,27 +155,42 @@ fn unit() -> impl Strategy<Value = Unit> {
 proptest! {
     #[test]
     fn what_was_written_is_read(pieces in pieces(), unit in prop::option::of(unit()), fill in 0..=16usize) {
-        let chunk = write(CODE, unit.as_ref(), &pieces).unwrap();
-        let other = write(TEXT[1], unit.as_ref(), &[]).unwrap();
+        let chunk = write(CODE, unit.as_slice(), &pieces).unwrap();
+        let other = write(TEXT[1], unit.as_slice(), &[]).unwrap();
         let section = [&chunk.bytes[..], &vec![0; fill], &other.bytes].concat();
         let found = read(&section, &TEXT);
         prop_assert_eq!(found.annotations, Annotations { units: unit.into_iter().collect(), pieces });
         prop_assert!(found.faults.is_empty() && found.dropped == 0, "{:?}", found.faults);
     }
 
-    /// As a linker does it: every address is written to its place anew.
+    /// As a linker does it: the code moves, and whatever is elsewhere moves somewhere else.
     #[test]
-    fn relocations_are_where_addresses_are(pieces in pieces()) {
-        let Chunk { mut bytes, relocations } = write(CODE, None, &pieces).unwrap();
-        prop_assert_eq!(relocations[0].to, CODE.start);
-        let whole = bytes.clone();
+    fn a_linker_can_move_everything(pieces in pieces()) {
+        let to = |at: LinkAddr| if CODE.contains(at) { at.offset(0x20_0000) } else { at.offset(0x100_0000) };
+        let Chunk { mut bytes, relocations } = write(CODE, &[], &pieces).unwrap();
         for relocation in &relocations {
-            bytes[relocation.offset as usize..][..8].fill(0);
+            let place = &mut bytes[relocation.offset as usize..][..8];
+            prop_assert_eq!(&place, &relocation.to.0.to_le_bytes());
+            place.copy_from_slice(&to(relocation.to).0.to_le_bytes());
         }
-        for relocation in &relocations {
-            bytes[relocation.offset as usize..][..8].copy_from_slice(&relocation.to.0.to_le_bytes());
+        let linked: Vec<Piece> = pieces.iter().map(|piece| linked(piece, to)).collect();
+        let found = read(&bytes, &[AddrRange::new(to(CODE.start), to(CODE.start).offset(CODE.len()))]);
+        prop_assert_eq!(found.annotations.pieces, linked);
+    }
+
+    #[test]
+    fn a_linked_file_has_one_chunk_for_all(pieces in pieces(), units in vec(unit(), 0..3)) {
+        let elsewhere = pieces.first().map(|piece| moved(piece, 0x7000));
+        let mut all = Annotations { units, pieces };
+        all.units.dedup();
+        all.pieces.extend(elsewhere.filter(|piece| piece.range.end <= TEXT[1].end));
+        let section = write_all(&all, &TEXT).unwrap();
+        prop_assert!(write_all(&all, &TEXT[1..]).is_err() || all.pieces.is_empty());
+        if all.pieces.is_empty() {
+            prop_assert!(section.is_empty());
+        } else {
+            prop_assert_eq!(read(&section, &TEXT).annotations, all);
         }
-        prop_assert_eq!(bytes, whole);
     }
 
     #[test]

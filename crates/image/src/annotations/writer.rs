@@ -1,7 +1,7 @@
 //! Writes what is said of one section of code as a chunk of section `.annotate` ([`format`](super::format)).
 
 use super::format::{SIGNATURE, VERSION, id, jump, shape};
-use super::{Jump, Piece, Table, Unit};
+use super::{Annotations, Jump, Piece, Table, Unit};
 use relive_code::addr::{AddrRange, LinkAddr};
 
 /// A chunk. In a linked file its bytes are what they have to be; in an object file, relocations have to fill in addresses.
@@ -33,32 +33,69 @@ pub struct Misfit {
 }
 
 /// Writes `pieces`, which are by address and lie in the section of `code`, and who made them if that is to be said here.
+/// See [`write_all`] for linked files.
 ///
 /// Places outside of `code` get relocations of their own. In an object, no other section may begin right at its end.
 ///
 /// # Errors
 /// If something lies outside of its piece, overlaps, or is not in order.
-pub fn write(code: AddrRange, unit: Option<&Unit>, pieces: &[Piece]) -> Result<Chunk, Misfit> {
+pub fn write(code: AddrRange, units: &[Unit], pieces: &[Piece]) -> Result<Chunk, Misfit> {
     let mut body = Chunk::default();
     body.address(code.start);
-    if let Some(unit) = unit {
+    for unit in units {
         body.record(id::UNIT, write_unit(unit));
     }
     let mut end = code.start;
+    let mut functions = Chunk::default();
     for piece in pieces {
         let misfit = |what| Misfit { piece: piece.range, what };
         if piece.range.start < end || code.end < piece.range.end {
             return Err(misfit("it is outside of its section, or before the end of another one"));
         }
-        write_piece(&mut body, code, end, piece).map_err(misfit)?;
+        if piece.range.is_empty() {
+            return Err(misfit("it is empty"));
+        }
+        functions.number(piece.range.start.since(end));
+        functions.number(piece.range.len());
+        functions.bytes.extend(piece.checksum.to_le_bytes());
         end = piece.range.end;
+        // Functions of which there is no more to say share a record.
+        let more = write_piece(code, piece).map_err(misfit)?;
+        if !more.bytes.is_empty() {
+            body.record(id::FUNCTIONS, std::mem::take(&mut functions));
+            body.append(more);
+        }
     }
+    body.record_unless_empty(id::FUNCTIONS, functions);
     let mut chunk = Chunk::default();
     chunk.bytes.extend(SIGNATURE);
     chunk.bytes.push(VERSION);
     chunk.number(body.bytes.len() as u64);
     chunk.append(body);
     Ok(chunk)
+}
+
+/// Writes the section for a linked file whose code is in `text`, by address: a single chunk for each range of it. A linker
+/// leaves one for each function that had a section of its own; in C++ at `-O0` the same without their headers is less than half as long.
+///
+/// # Errors
+/// If a piece is not in the text, or as with [`write`].
+pub fn write_all(annotations: &Annotations, text: &[AddrRange]) -> Result<Vec<u8>, Misfit> {
+    let mut section = Vec::new();
+    let mut pieces = &annotations.pieces[..];
+    let mut units = &annotations.units[..];
+    for &range in text {
+        let (here, rest) = pieces.split_at(pieces.partition_point(|piece| piece.range.start < range.end));
+        if !here.is_empty() {
+            section.extend(write(range, units, here)?.bytes);
+            units = &[];
+        }
+        pieces = rest;
+    }
+    match pieces.first() {
+        Some(piece) => Err(Misfit { piece: piece.range, what: "it is not in the code of the program" }),
+        None => Ok(section),
+    }
 }
 
 /// What is wrong with a piece.
@@ -74,16 +111,10 @@ fn write_unit(unit: &Unit) -> Chunk {
     payload
 }
 
-fn write_piece(chunk: &mut Chunk, code: AddrRange, end: LinkAddr, piece: &Piece) -> Written {
+/// The records that belong to a piece.
+fn write_piece(code: AddrRange, piece: &Piece) -> Written<Chunk> {
     let range = piece.range;
-    if range.is_empty() {
-        return Err("it is empty");
-    }
-    let mut payload = Chunk::default();
-    payload.number(range.start.since(end));
-    payload.number(range.len());
-    payload.bytes.extend(piece.checksum.to_le_bytes());
-    chunk.record(id::FUNCTION, payload);
+    let mut chunk = Chunk::default();
     // What says nothing is left out.
     chunk.record_unless_empty(id::BLOCKS, write_blocks(range, &piece.blocks)?);
     if let Some(parent) = piece.parent {
@@ -111,7 +142,7 @@ fn write_piece(chunk: &mut Chunk, code: AddrRange, end: LinkAddr, piece: &Piece)
         payload.number(free.registers.bits());
     }
     chunk.record_unless_empty(id::FREE, payload);
-    Ok(())
+    Ok(chunk)
 }
 
 fn write_blocks(range: AddrRange, blocks: &[AddrRange]) -> Written<Chunk> {
