@@ -29,7 +29,7 @@ pub fn run(called: &Called, args: &[OsString]) -> io::Result<i32> {
     // Whatever is wrong is said of the text that the compiler made.
     let code = if assembled { 0 } else { feed(plain().args(args), &source)? };
     if code == 0 {
-        object::annotate_file(&asked.output, &called.optimisation, true);
+        object::annotate_file(&asked.output, &called.optimisation, true, &|| None);
     }
     Ok(code)
 }

@@ -7,10 +7,14 @@ use object::elf::{self, FileHeader64, SectionHeader64};
 use object::pod::bytes_of;
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::{LittleEndian as LE, U16, U32, U64};
-use relive_image::annotations::writer;
 use relive_image::annotations::{Annotations, Piece, Unit, checksum, describe};
+use relive_image::annotations::{reader, writer};
+use relive_image::elf::Elf;
 use relive_image::image::Image;
 use relive_image::program::analyze;
+use std::io;
+use std::mem::offset_of;
+use std::ops::Range;
 use std::path::Path;
 
 /// Describes a linked file by its code. Where a compiler left a map of its blocks, it is taken at its word.
@@ -59,6 +63,34 @@ pub(crate) fn translate_map(path: &Path) {
     if let Err(why) = result {
         eprintln!("relive cc: {} is not annotated: {why}", path.display());
     }
+}
+
+/// Makes what the linker put together of many sections shorter, in its place. What cannot be read stays as it is.
+pub(crate) fn condense(path: &Path) -> io::Result<()> {
+    let mut file = std::fs::read(path)?;
+    let Some((header, range, bytes)) = condensed(&file) else { return Ok(()) };
+    let (kept, rest) = file[range].split_at_mut(bytes.len());
+    kept.copy_from_slice(&bytes);
+    rest.fill(0);
+    let size = header + offset_of!(SectionHeader64<LE>, sh_size);
+    file[size..size + 8].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+    replace(path, &file)
+}
+
+/// Where the header of the section is, where its bytes are, and what could be in their place.
+fn condensed(file: &[u8]) -> Option<(usize, Range<usize>, Vec<u8>)> {
+    let elf = Elf::parse(file).ok()?;
+    let index = elf.sections.iter().position(|section| section.name == SECTION)?;
+    let data = elf.sections[index].data;
+    let found = reader::read(data, &elf.text);
+    let bytes = writer::write_all(&found.annotations, &elf.text).ok()?;
+    if !found.faults.is_empty() || bytes.len() >= data.len() {
+        return None;
+    }
+    let header = FileHeader64::<LE>::parse(file).ok()?;
+    let start = header.sections(LE, file).ok()?.iter().nth(index)?.sh_offset(LE) as usize;
+    let header = header.e_shoff(LE) as usize + index * size_of::<SectionHeader64<LE>>();
+    Some((header, start..start + data.len(), bytes))
 }
 
 /// The file with this as its section `.annotate`; nothing that is loaded moves.

@@ -83,10 +83,44 @@ pub fn run(command: &[OsString], prepares: bool) -> Result<i32, DriverError> {
     if let (0, Action::Compile(objects)) = (code, &request.action) {
         // gcc's have been through our assembler, unless it insists on its own.
         for path in objects {
-            object::annotate_file(path, &request.optimisation, request.wants_block_map);
+            let told = || by_way_of_text(&compiler, args, objects, &tools);
+            object::annotate_file(path, &request.optimisation, request.wants_block_map, &told);
         }
     }
     Ok(code)
+}
+
+/// The object that clang makes of its own text with our labels in it. A map of blocks does not tell data among code, which
+/// programmers write in assembler; the text does.
+fn by_way_of_text(compiler: &Path, args: &[OsString], objects: &[PathBuf], tools: &Tools) -> Option<Vec<u8>> {
+    let [_one] = objects else { return None };
+    let (text, told) = (tools.dir.path().join("text.s"), tools.dir.path().join("told.o"));
+    let quiet = |command: &mut Command| {
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success()).then_some(())
+    };
+    quiet(Command::new(compiler).args(without_outputs(args)).args(["-S", "-o"]).arg(&text))?;
+    let source = crate::text::annotate(&std::fs::read(&text).ok()?, "text.s")?;
+    std::fs::write(&text, source).ok()?;
+    quiet(Command::new(compiler).args(["-Wno-everything", "-c", "-o"]).args([&told, &text]))?;
+    std::fs::read(&told).ok()
+}
+
+/// Arguments without what says where to write, and what else to.
+fn without_outputs(args: &[OsString]) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match &*arg.to_string_lossy() {
+            "-o" | "-MF" | "-MT" | "-MQ" | "-MJ" => {
+                args.next();
+            }
+            "-c" | "-MD" | "-MMD" | "-MP" | "-MG" | "-save-temps" | "-save-temps=obj" => {}
+            joined if joined.starts_with("-o") => {}
+            _ => kept.push(arg.clone()),
+        }
+    }
+    kept
 }
 
 /// Which compiler it is; one that only starts others (`ccache gcc`) has theirs.

@@ -1,6 +1,7 @@
 //! Our linker: annotates objects that exist only while one command compiles and links, and sees to it that annotations come
 //! through the link.
 
+use crate::binary;
 use crate::command::{Family, expand};
 use crate::driver::{Called, status};
 use crate::gold;
@@ -85,8 +86,10 @@ pub fn run(called: &Called, args: &[OsString], runtime: &[u8]) -> io::Result<i32
         if hides {
             gold::show(&asked.output)?;
         }
-        if makes_code && !asked.is_partial {
-            crate::binary::translate_map(&asked.output);
+        match (asked.is_partial, makes_code) {
+            (true, _) => {}
+            (false, true) => binary::translate_map(&asked.output),
+            (false, false) => binary::condense(&asked.output)?,
         }
     }
     Ok(code)
@@ -187,7 +190,7 @@ impl Asked {
                 return None;
             }
             // Linkers take many things that are no object files, and know better what is wrong with one.
-            object::annotate(bytes, &called.optimisation, false).unwrap_or_default()
+            object::annotate(bytes, &called.optimisation, false, &|| None).unwrap_or_default()
         });
     }
 

@@ -1,6 +1,6 @@
 //! Annotates an object file.
 
-use crate::facts::{self, Facts, FactsError};
+use crate::facts::{self, Facts, FactsError, Place};
 use crate::object_file::{ObjectError, ObjectFile, Section};
 use crate::placed::Placed;
 use crate::{said, section_symbols};
@@ -10,7 +10,8 @@ use object::pod::bytes_of;
 use object::read::elf::SectionHeader as _;
 use object::{I64, U32, U64};
 use relive_code::addr::{AddrRange, LinkAddr};
-use relive_code::cfg::Block;
+use relive_code::cfg::{Block, End};
+use relive_code::isa::{Decode, fill_len};
 use relive_image::annotations::writer::{self, Chunk, Misfit};
 use relive_image::annotations::{Piece, Unit, checksum, describe};
 use relive_image::bb_addr_map;
@@ -18,6 +19,7 @@ use relive_image::error::ImageError;
 use relive_image::image::Image;
 use relive_image::program::{Program, analyze};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::Path;
 use std::slice;
 
@@ -41,10 +43,13 @@ pub enum AnnotateError {
     Misfit(#[from] Misfit),
 }
 
+/// Makes the same object once more, with labels: asked for if something is not understood without.
+pub type Again<'a> = &'a dyn Fn() -> Option<Vec<u8>>;
+
 /// Annotates the file at `path` in its place, unless it is, or is no object file. What goes wrong is said and does no harm.
-pub(crate) fn annotate_file(path: &Path, optimisation: &str, keep_map: bool) {
+pub(crate) fn annotate_file(path: &Path, optimisation: &str, keep_map: bool, again: Again<'_>) {
     let Ok(bytes) = std::fs::read(path) else { return };
-    let result = match annotate(&bytes, optimisation, keep_map) {
+    let result = match annotate(&bytes, optimisation, keep_map, again) {
         Ok(None) | Err(AnnotateError::Object(ObjectError::NotAnObject)) => return,
         Ok(Some(annotated)) => replace(path, &annotated).map_err(|why| why.to_string()),
         Err(why) => Err(why.to_string()),
@@ -68,7 +73,12 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 ///
 /// # Errors
 /// If it is damaged.
-pub fn annotate(bytes: &[u8], optimisation: &str, keep_map: bool) -> Result<Option<Vec<u8>>, AnnotateError> {
+pub fn annotate(
+    bytes: &[u8],
+    optimisation: &str,
+    keep_map: bool,
+    again: Again<'_>,
+) -> Result<Option<Vec<u8>>, AnnotateError> {
     let mut object = ObjectFile::parse(bytes)?;
     let has = |name: &str| object.sections.iter().any(|s| *s.name == *name.as_bytes());
     let code: Vec<usize> = (0..object.sections.len())
@@ -77,11 +87,17 @@ pub fn annotate(bytes: &[u8], optimisation: &str, keep_map: bool) -> Result<Opti
     if has(SECTION) || code.is_empty() && !has(facts::SECTION) {
         return Ok(None);
     }
-    let told = Some(facts::read(&object)?).filter(|facts| !facts.is_empty());
+    let told = facts::read(&object)?;
     let placed = Placed::new(&object)?;
     let mut image = placed.image()?;
-    let is_told = told.is_some() || !image.block_maps.is_empty();
-    let pieces = pieces(&mut image, told.as_ref(), &placed);
+    let is_told = !told.blocks.is_empty() || !image.block_maps.is_empty();
+    let pieces = match pieces(&mut image, &told, &placed) {
+        (pieces, true) => pieces,
+        (pieces, false) => match again().and_then(|other| facts_of_same(&object, &other)) {
+            Some(told) => self::pieces(&mut image, &told, &placed).0,
+            None => pieces,
+        },
+    };
     let unit = unit(&object, optimisation, !is_told);
     let mut chunks: Vec<(usize, Chunk)> = Vec::new();
     for &section in &code {
@@ -100,39 +116,112 @@ pub fn annotate(bytes: &[u8], optimisation: &str, keep_map: bool) -> Result<Opti
     Ok(Some(object.write()))
 }
 
-/// What is found out about all functions, by address.
-fn pieces(image: &mut Image<'_>, told: Option<&Facts>, placed: &Placed) -> Vec<Piece> {
-    image.stated = match told {
-        Some(facts) => said::by_facts(facts, placed, image),
-        None => said::by_block_map(image),
+/// What was said of the same code in another object.
+fn facts_of_same(object: &ObjectFile<'_>, other: &[u8]) -> Option<Facts> {
+    let other = ObjectFile::parse(other).ok()?;
+    let (here, there) = (code_of(object), code_of(&other));
+    let is_same = here.len() == there.len()
+        && here
+            .iter()
+            .zip(&there)
+            .all(|((_, one), (_, two))| one.name == two.name && is_same_code(&one.data, &two.data));
+    let numbers: HashMap<u32, u32> =
+        there.iter().zip(&here).map(|((there, _), (here, _))| (*there as u32, *here as u32)).collect();
+    let moved = |place: Place| numbers.get(&place.section).map(|&section| Place { section, ..place });
+    let facts = facts::read(&other).ok().filter(|_| is_same)?;
+    let ranges = |all: Vec<(Place, Place)>| -> Option<Vec<(Place, Place)>> {
+        all.into_iter().map(|(from, to)| Some((moved(from)?, moved(to)?))).collect()
+    };
+    // Blocks and jumps are in the map.
+    Some(Facts { bytes: ranges(facts.bytes)?, inline: ranges(facts.inline)?, ..Facts::default() })
+}
+
+/// Whether two sections hold the same instructions at the same places. clang fills up with other ones when it reads its text
+/// than when it writes an object.
+fn is_same_code(one: &[u8], two: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len().min(two.len()) {
+        let [len, other] = [one, two].map(|bytes| match Decode::new(&bytes[at..], LinkAddr(0)).next() {
+            Some(insn) => insn.len() as usize,
+            None => 1,
+        });
+        if len == other && one[at..at + len] == two[at..at + len] {
+            at += len;
+            continue;
+        }
+        let [fill, other] = [one, two].map(|bytes| fill_len(&bytes[at..], LinkAddr(0)));
+        if fill == 0 || fill != other {
+            return false;
+        }
+        at += fill;
+    }
+    one.len() == two.len()
+}
+
+/// Sections of code with their numbers.
+fn code_of<'o, 'd>(object: &'o ObjectFile<'d>) -> Vec<(usize, &'o Section<'d>)> {
+    object.sections.iter().enumerate().filter(|(_, section)| section.is_code()).collect()
+}
+
+/// What is found out about all functions, by address, and whether everything is understood.
+fn pieces(image: &mut Image<'_>, told: &Facts, placed: &Placed) -> (Vec<Piece>, bool) {
+    image.stated = match told.blocks.is_empty() {
+        false => said::by_facts(told, placed, image),
+        true => said::by_block_map(image),
     };
     let mut program = analyze(image);
-    if let Some(facts) = told {
-        image.stated.data = unreached(&program, facts, placed);
-        if !image.stated.data.is_empty() {
-            program = analyze(image);
-        }
+    // What is written as numbers may be data, and change what everything around it is.
+    if !told.bytes.is_empty() {
+        let bytes = Numbers::of(told, placed);
+        image.stated.no_return.extend(bytes.jumped_over(&program));
+        program = analyze(image);
+        image.stated.data = bytes.unreached(&program);
+        program = analyze(image);
     }
     let mut pieces: Vec<Piece> = program.functions.iter().flat_map(describe).collect();
     pieces.sort_by_key(|piece| piece.range);
-    checksum::seal(&mut pieces, image);
-    pieces
+    checksum::seal(&mut pieces, &*image);
+    (pieces, program.functions.iter().all(|function| function.cfg.is_understood()))
 }
 
-/// Bytes written as numbers that control does not reach: data.
-fn unreached(program: &Program<'_>, facts: &Facts, placed: &Placed) -> Vec<AddrRange> {
-    let ranges = facts.bytes.iter().map(|&(from, to)| {
-        let start = placed.address(from);
-        AddrRange::new(start, placed.address(to).max(start))
-    });
-    let is_reached = |range: &AddrRange| {
-        let function = program.function_holding(range.start).map(|id| &program.function(id).cfg);
-        let overlaps = |block: &Block| block.reached && block.range().overlaps(range);
-        function.is_some_and(|cfg| cfg.blocks.iter().any(overlaps))
-    };
-    let mut data: Vec<AddrRange> = ranges.filter(|range| !range.is_empty() && !is_reached(range)).collect();
-    data.sort_unstable();
-    data
+/// Bytes written as numbers among code.
+struct Numbers(Vec<AddrRange>);
+
+impl Numbers {
+    fn of(facts: &Facts, placed: &Placed) -> Self {
+        let mut ranges: Vec<AddrRange> = Vec::new();
+        for &(from, to) in &facts.bytes {
+            let start = placed.address(from);
+            match ranges.last_mut() {
+                Some(last) if last.end == start => last.end = placed.address(to).max(start),
+                _ => ranges.push(AddrRange::new(start, placed.address(to).max(start))),
+            }
+        }
+        ranges.retain(|range| !range.is_empty());
+        ranges.sort_unstable();
+        Self(ranges)
+    }
+
+    /// Behind calls that lead right behind the numbers that follow them: who wants to know where these are calls that way,
+    /// and does not come back.
+    fn jumped_over(&self, program: &Program<'_>) -> Vec<LinkAddr> {
+        let blocks = program.functions.iter().flat_map(|function| &function.cfg.blocks);
+        let over = blocks.filter(|block| {
+            let behind = self.0.iter().find(|range| range.start == block.end_addr());
+            matches!(block.end, End::Call(to) if behind.is_some_and(|range| range.end == to))
+        });
+        over.map(Block::end_addr).collect()
+    }
+
+    /// Those that control does not reach: data.
+    fn unreached(&self, program: &Program<'_>) -> Vec<AddrRange> {
+        let is_reached = |range: &AddrRange| {
+            let function = program.function_holding(range.start).map(|id| &program.function(id).cfg);
+            let overlaps = |block: &Block| block.reached && block.range().overlaps(range);
+            function.is_some_and(|cfg| cfg.blocks.iter().any(overlaps))
+        };
+        self.0.iter().filter(|range| !is_reached(range)).copied().collect()
+    }
 }
 
 /// Who made it.

@@ -68,6 +68,10 @@ int main() {
 }
 "#;
 
+/// What analysis alone does not understand: tables whose bound nobody checks, labels in memory that is written to and their
+/// differences, data among code, with a call over it.
+const HARD: &str = include_str!("programs/hard.c");
+
 struct Built {
     dir: tempfile::TempDir,
     plain: PathBuf,
@@ -217,6 +221,30 @@ fn counts_are_the_same_with_annotations() {
         let (plain, annotated) = (counted(&built.plain), counted(&built.annotated));
         assert!(plain.len() > 30, "{plain:?}");
         assert_eq!(plain, annotated, "{flags:?}");
+    }
+}
+
+/// Functions that are not understood.
+fn not_understood(file: &Path) -> u64 {
+    let found = inspect(file);
+    found["functions"]["total"].as_u64().unwrap() - found["functions"]["understood"].as_u64().unwrap()
+}
+
+#[test]
+fn functions_are_understood_that_analysis_alone_does_not() {
+    for compiler in ["gcc", "clang-19"] {
+        for level in ["-O0", "-O1", "-O2", "-O3", "-Os"] {
+            let what = format!("{compiler} {level}");
+            let built = build(compiler, &[level, "-w"], ("hard.c", HARD), true);
+            check(&built, &what);
+            assert!(not_understood(&built.plain) >= 2, "{what}");
+            assert_eq!(not_understood(&built.annotated), 0, "{what}");
+            let made = built.dir.path().join("made");
+            let mut instrument = Command::new(RELIVE);
+            succeed(instrument.args(["instrument", "--verify", "-o"]).args([&made, &built.annotated]));
+            let outputs = [&built.plain, &made].map(|file| succeed(&mut Command::new(file)).stdout);
+            assert_eq!(outputs[0], outputs[1], "{what}");
+        }
     }
 }
 

@@ -163,8 +163,11 @@ pub struct Changes<'a> {
 }
 
 /// Old sections that are replaced keep their bytes under another name.
-const REPLACED: &[(&str, &str)] =
-    &[(".eh_frame", ".relive.org.eh_frame"), (".eh_frame_hdr", ".relive.org.eh_frame_hdr")];
+const REPLACED: &[(&str, &str)] = &[
+    (".eh_frame", ".relive.org.eh_frame"),
+    (".eh_frame_hdr", ".relive.org.eh_frame_hdr"),
+    (".annotate", ".relive.org.annotate"),
+];
 
 /// Writes the new file.
 #[must_use]

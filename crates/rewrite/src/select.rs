@@ -3,7 +3,7 @@
 use crate::detour::{self, Detour};
 use crate::frames::Frames;
 use relive_code::addr::{AddrRange, LinkAddr};
-use relive_code::cfg::{BlockId, Cfg, EdgeKind, End, GapKind, Target};
+use relive_code::cfg::{Block, BlockId, Cfg, EdgeKind, End, GapKind, Target};
 use relive_code::isa::Tie;
 use relive_image::elf::Kind;
 use relive_image::image::Image;
@@ -117,7 +117,12 @@ pub fn check(
     if survey.unmovable {
         return Err(Left::Unmovable);
     }
-    if cfg.blocks.iter().any(|b| matches!(b.end, End::Call(to) if to == b.end_addr())) {
+    // What is called finds what follows the call: itself, or data.
+    let is_data = |at| cfg.gaps.iter().any(|gap| gap.kind == GapKind::Data && gap.range.start == at);
+    let finds_itself = |b: &Block| {
+        matches!(b.end, End::Call(to) if to == b.end_addr()) || b.end.is_call() && is_data(b.end_addr())
+    };
+    if cfg.blocks.iter().any(finds_itself) {
         return Err(Left::TakesItsAddress);
     }
     if cfg.blocks.iter().any(|b| matches!(b.end, End::Call(to) if is_morestack(image, program, to))) {
