@@ -22,7 +22,7 @@ fetch() { # source package
 }
 
 # Each takes the compilers from $CC and $CXX, builds in the current folder, which is a copy of the source, and has a test of its own.
-system_sed=autoconf;   build_sed() { ./configure CC="$CC" --disable-nls && make -j2; };  test_sed() { make -j2 check; }
+system_sed=autoconf;   build_sed() { touch doc/sed.info; ./configure CC="$CC" --disable-nls && make -j2 MAKEINFO=true; };  test_sed() { make -j2 check MAKEINFO=true; }
 system_bzip2=make;     build_bzip2() { make -j2 CC="$CC" bzip2 bzip2recover libbz2.a; };  test_bzip2() { make CC="$CC" test; }
 cmake_launched() { # option... : CMake takes one file for a compiler, and what to put in front of it
   case $CC in "$relive"*) set -- "$@" "-DCMAKE_C_COMPILER_LAUNCHER=$relive;cc;--" "-DCMAKE_CXX_COMPILER_LAUNCHER=$relive;cc;--" "-DCMAKE_C_LINKER_LAUNCHER=$relive;cc;--" "-DCMAKE_CXX_LINKER_LAUNCHER=$relive;cc;--";; esac
@@ -40,9 +40,9 @@ printf 'project\tsystem\tcompiler\tplain s\tannotated s\ttests\tprograms\tsame c
 fails=0
 for project in sed bzip2 brotli jsoncpp; do
   if [ ${#only[@]} -gt 0 ]; then case " ${only[*]} " in *" $project "*) ;; *) continue;; esac; fi
-  fetch "$project" || exit 2
+  cd "$work" && fetch "$project" || exit 2
   for cc in $ccs; do
-    plain_cc=$cc; case $cc in gcc*) plain_cxx=g++${cc#gcc};; *) plain_cxx=clang++${cc#clang};; esac
+    cd "$work"; plain_cc=$cc; case $cc in gcc*) plain_cxx=g++${cc#gcc};; *) plain_cxx=clang++${cc#clang};; esac
     for kind in plain annotated; do
       rm -rf "$work/$kind"; cp -r "$work/$project"-[0-9]*/ "$work/$kind"
       case $kind in plain) CC=$plain_cc CXX=$plain_cxx;; *) CC="$relive cc -- $plain_cc" CXX="$relive cc -- $plain_cxx";; esac
