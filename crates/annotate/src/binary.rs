@@ -24,7 +24,9 @@ pub struct Derived {
     pub annotated: usize,
     /// How many are not understood.
     pub not_understood: usize,
-    /// Functions that are understood, and cannot be described: two that share code.
+    /// How many have jump tables whose size is a guess, which would look like a fact from then on.
+    pub guessed: usize,
+    /// How many share code with another one, which cannot be described.
     pub overlapping: usize,
     /// What would not be believed.
     pub refused: Vec<Refused>,
@@ -37,7 +39,7 @@ pub fn derive(image: &mut Image<'_>) -> Derived {
         image.stated = said::by_block_map(image);
     }
     let mut derived = Derived::default();
-    let mut pieces = missing(&analyze(image), &image.annotations.pieces, &mut derived);
+    let mut pieces = missing(&analyze(image), &image.annotations.pieces, !is_derived, &mut derived);
     derived.overlapping = leave_out_overlaps(&mut pieces);
     checksum::seal(&mut pieces, &*image);
     let unit = Unit {
@@ -51,16 +53,18 @@ pub fn derive(image: &mut Image<'_>) -> Derived {
     derived
 }
 
-/// The pieces of functions of which nothing is said yet, by address.
-fn missing(program: &Program<'_>, said: &[Piece], derived: &mut Derived) -> Vec<Piece> {
+/// The pieces of functions of which nothing is said yet, by address. Guesses are left out, unless a compiler told where blocks are.
+fn missing(program: &Program<'_>, said: &[Piece], is_told: bool, derived: &mut Derived) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for function in &program.functions {
         if function.cfg.pieces.iter().any(|&piece| is_touched(said, piece)) {
             derived.annotated += 1;
-        } else if function.cfg.is_understood() {
-            pieces.extend(describe(function));
-        } else {
+        } else if !function.cfg.is_understood() {
             derived.not_understood += 1;
+        } else if !is_told && function.cfg.tables.iter().any(|table| table.bound.is_guess()) {
+            derived.guessed += 1;
+        } else {
+            pieces.extend(describe(function));
         }
     }
     pieces.sort_by_key(|piece| piece.range);

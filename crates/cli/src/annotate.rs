@@ -1,7 +1,7 @@
 //! `relive annotate`: annotations put into a binary that was built without them, or taken out into a file of their own.
 
 use crate::instrument::write_program;
-use crate::output::{percent, several, write_to};
+use crate::output::{grouped, percent, several, write_to};
 use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result, anyhow, bail};
 use relive_annotate::binary::{Derived, add, derive};
@@ -128,26 +128,33 @@ fn put_in(args: &Add) -> Result<()> {
         bail!("{}: there is nothing to add: {why}; `relive inspect` shows what is known of it", named());
     }
     let bytes = add(&image, &derived.annotations).map_err(cannot_change).with_context(named)?;
-    let output = place(args.output.as_deref().unwrap_or(&args.binary));
-    write_program(&args.binary, &output, &bytes)?;
-    report(&derived, &output);
+    let output = args.output.as_deref().unwrap_or(&args.binary);
+    write_program(&args.binary, &place(output), &bytes)?;
+    report(&derived, output);
     Ok(())
 }
 
 fn report(derived: &Derived, output: &Path) {
-    let left_out = derived.not_understood
-        + derived.overlapping
-        + derived.refused.iter().filter(|r| r.function == r.piece.start).count();
-    let all = derived.described + derived.annotated + left_out;
-    let mut notes = vec![format!("{} of {} described", derived.described, several(all as u64, "function"))];
-    if derived.annotated > 0 {
-        notes.push(format!("{} were already", derived.annotated));
+    let refused = derived.refused.iter().filter(|refused| refused.function == refused.piece.start).count();
+    let left = derived.not_understood + derived.guessed + derived.overlapping + refused;
+    let all = (derived.described + derived.annotated + left) as u64;
+    let mut notes = vec![format!(
+        "{} of {} described ({})",
+        grouped(derived.described as u64),
+        several(all, "function"),
+        percent(derived.described as u64, all)
+    )];
+    for (count, what) in [
+        (derived.annotated, "annotated already"),
+        (derived.not_understood, "not understood"),
+        (derived.guessed, "with a jump table whose size would be a guess"),
+        (derived.overlapping + refused, "that cannot be described"),
+    ] {
+        if count > 0 {
+            notes.push(format!("{} {what}", grouped(count as u64)));
+        }
     }
-    if left_out > 0 {
-        notes.push(format!("{left_out} left to analysis, as nobody knows enough of them"));
-    }
-    let known = (derived.described + derived.annotated) as u64;
-    eprintln!("{}: {} ({})", output.display(), notes.join(", "), percent(known, all as u64));
+    eprintln!("{}: {}", output.display(), notes.join(", "));
 }
 
 fn take_out(args: &Extract) -> Result<()> {
