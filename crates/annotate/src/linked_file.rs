@@ -81,11 +81,14 @@ pub fn without_section(file: &[u8]) -> Result<Vec<u8>, LinkedFileError> {
     let end = start.checked_add(len).filter(|&end| end <= file.len() as u64);
     let end = end.ok_or(LinkedFileError::Damaged("section .annotate"))?;
     parts.sections[ours] = no_section();
+    let is_apart = |(from, to): (u64, u64)| to <= start || end <= from;
+    if len > 0 && !parts.ranges().chain(parts.fixed.iter().copied()).all(is_apart) {
+        return Err(LinkedFileError::Damaged("section .annotate, where something else lies too,"));
+    }
     let mut out = file.to_vec();
     out[start as usize..end as usize].fill(0);
     // What lies behind moves up, unless it is loaded, or somebody may know where it is.
-    let is_free = parts.ranges().all(|(from, to)| to <= start || end <= from);
-    if is_free && parts.loaded_end <= start && !parts.has_payload(file) {
+    if parts.fixed_end() <= start && !parts.has_payload(file) {
         let moving = parts.sections.iter().filter(|s| s.sh_offset(LE) >= end);
         let align = moving.map(|s| s.sh_addralign(LE)).max().unwrap_or(0).max(8);
         let gone = len - len % align;
@@ -108,8 +111,8 @@ struct Parts {
     sections: Vec<Section>,
     /// Which of them is `.annotate`.
     ours: Option<usize>,
-    /// Where what is loaded ends in the file.
-    loaded_end: u64,
+    /// What has to stay where it is: headers, and what is loaded.
+    fixed: Vec<(u64, u64)>,
 }
 
 impl Parts {
@@ -122,12 +125,15 @@ impl Parts {
         let segments = header
             .program_headers(LE, file)
             .map_err(|_| LinkedFileError::Damaged("its table of segments"))?;
-        let ends = segments.iter().map(|s| s.p_offset(LE).saturating_add(s.p_filesz(LE)));
+        let headers =
+            [(0, size_of::<Header>() as u64), (header.e_phoff.get(LE), size_of_val(segments) as u64)];
+        let loaded = segments.iter().map(|s| (s.p_offset(LE), s.p_filesz(LE)));
+        let fixed = headers.into_iter().chain(loaded).filter(|&(_, len)| len > 0);
         Ok(Self {
             header: *header,
             sections: table.iter().copied().collect(),
             ours: position(&table),
-            loaded_end: ends.max().unwrap_or(0),
+            fixed: fixed.map(|(at, len)| (at, at.saturating_add(len))).collect(),
         })
     }
 
@@ -139,9 +145,14 @@ impl Parts {
         ranges.map(|(at, len)| (at, at.saturating_add(len)))
     }
 
+    /// Where all that has to stay ends.
+    fn fixed_end(&self) -> u64 {
+        self.fixed.iter().map(|&(_, end)| end).max().unwrap_or(0)
+    }
+
     /// Whether there is more in the file than what it says of itself; zeros are fill.
     fn has_payload(&self, file: &[u8]) -> bool {
-        let end = self.ranges().map(|(_, end)| end).max().unwrap_or(0).max(self.loaded_end);
+        let end = self.ranges().map(|(_, end)| end).max().unwrap_or(0).max(self.fixed_end());
         let rest = usize::try_from(end).ok().and_then(|end| file.get(end..)).unwrap_or(&[]);
         rest.iter().any(|&byte| byte != 0)
     }
@@ -173,5 +184,50 @@ fn no_section() -> Section {
         sh_info: U32::new(LE, 0),
         sh_addralign: zero,
         sh_entsize: zero,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Put in, found, and taken out again from a program of the system.
+    #[test]
+    fn what_is_put_in_is_taken_out() {
+        let file = std::fs::read("/bin/true").expect("a program");
+        let with = with_section(&file, b"something to say").expect("a sound file");
+        let section = |file: &[u8]| {
+            let parts = Parts::read(file).expect("a sound file");
+            let ours = parts.ours.map(|ours| parts.sections[ours]);
+            ours.map(|section| section.data(LE, file).expect("in the file").to_vec())
+        };
+        assert_eq!(section(&with).as_deref(), Some(&b"something to say"[..]));
+        let more = with_section(&with, b"more of it").expect("a sound file");
+        assert_eq!(section(&more).as_deref(), Some(&b"more of it"[..]));
+        let without = without_section(&more).expect("a sound file");
+        assert_eq!(section(&without), None);
+        let end = Parts::read(&file).expect("a sound file").fixed_end() as usize;
+        assert_eq!(without[size_of::<Header>()..end], file[size_of::<Header>()..end]);
+        assert_eq!(without_section(&file).as_deref(), Ok(&file[..]));
+    }
+
+    #[test]
+    fn nothing_else_is_taken_out() {
+        let file = std::fs::read("/bin/true").expect("a program");
+        let mut with = with_section(&file, b"something to say").expect("a sound file");
+        let mut parts = Parts::read(&with).expect("a sound file");
+        let ours = parts.ours.expect("put in");
+        for at in [0, 0x40, 0x1000, with.len() as u64 - 64, u64::MAX - 4] {
+            parts.sections[ours].sh_offset = U64::new(LE, at);
+            parts.write(&mut with);
+            assert!(matches!(without_section(&with), Err(LinkedFileError::Damaged(_))), "{at:#x}");
+        }
+    }
+
+    #[test]
+    fn what_a_program_carries_stays_at_its_end() {
+        let mut file = std::fs::read("/bin/true").expect("a program");
+        file.extend(b"archive");
+        assert_eq!(with_section(&file, b"x"), Err(LinkedFileError::Payload));
     }
 }

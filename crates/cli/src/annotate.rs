@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 const EXAMPLES: &str = "\
 EXAMPLES:
   relive annotate add app -o app.annotated
-      app.annotated says of itself what `relive inspect app` finds out: other commands need not do so again
+      app.annotated says of itself what `relive inspect app` finds out
   relive annotate extract app -o app.annotate --stripped app.small
       takes out what `relive cc` put in; app.small does not carry it, and is the same program
 
-Best made by the compiler: `relive cc` knows what no analysis can.
+`relive cc` makes better ones: the compiler knows what no analysis can find out.
 
 Exit status: 0 done, 2 the file cannot be read, changed or written.";
 
