@@ -1,34 +1,54 @@
-//! Annotations of linked files: derived from their code, added, taken out.
+//! Annotations of linked files: derived from their code, and added.
 
-use crate::object::{AnnotateError, SECTION, replace};
-use crate::object_file::ObjectError;
+use crate::linked_file::with_section;
+use crate::object::{AnnotateError, replace};
 use crate::said;
-use object::elf::{self, FileHeader64, SectionHeader64};
-use object::pod::bytes_of;
+use object::LittleEndian as LE;
+use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
-use object::{LittleEndian as LE, U16, U32, U64};
+use relive_code::addr::{AddrRange, LinkAddr};
+use relive_image::annotations::check::{self, Refused};
+use relive_image::annotations::format::SECTION;
+use relive_image::annotations::writer::Misfit;
 use relive_image::annotations::{Annotations, Piece, Unit, checksum, describe};
 use relive_image::annotations::{reader, writer};
 use relive_image::elf::Elf;
 use relive_image::image::Image;
-use relive_image::program::analyze;
+use relive_image::program::{Program, analyze};
+use std::collections::HashSet;
 use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
 use std::path::Path;
 
+/// What follows from the code of a linked file.
+#[derive(Clone, Debug, Default)]
+pub struct Derived {
+    /// Of functions that are understood and that the file says nothing of yet.
+    pub annotations: Annotations,
+    /// How many functions those are.
+    pub described: usize,
+    /// How many the file speaks of already.
+    pub annotated: usize,
+    /// How many are not understood.
+    pub not_understood: usize,
+    /// How many have jump tables whose size is a guess, which would look like a fact from then on.
+    pub guessed: usize,
+    /// How many share code with another one, which cannot be described.
+    pub overlapping: usize,
+    /// What would not be believed.
+    pub refused: Vec<Refused>,
+}
+
 /// Describes a linked file by its code. Where a compiler left a map of its blocks, it is taken at its word.
-///
-/// # Errors
-/// If what was found out makes no sense.
-pub fn derive(image: &mut Image<'_>) -> Result<Annotations, AnnotateError> {
+pub fn derive(image: &mut Image<'_>) -> Derived {
     let is_derived = image.block_maps.is_empty();
     if image.stated.ranges.is_empty() {
         image.stated = said::by_block_map(image);
     }
-    let program = analyze(image);
-    let mut pieces: Vec<Piece> = program.functions.iter().flat_map(describe).collect();
-    pieces.sort_by_key(|piece| piece.range);
+    let mut derived = Derived::default();
+    let mut pieces = missing(&analyze(image), &image.annotations.pieces, !is_derived, &mut derived);
+    derived.overlapping = leave_out_overlaps(&mut pieces);
     checksum::seal(&mut pieces, &*image);
     let unit = Unit {
         producer: image.identity.producers.join(", "),
@@ -36,15 +56,66 @@ pub fn derive(image: &mut Image<'_>) -> Result<Annotations, AnnotateError> {
         optimisation: String::new(),
         is_derived,
     };
-    Ok(Annotations { units: vec![unit], pieces })
+    (derived.annotations, derived.refused) = check::sift(Annotations { units: vec![unit], pieces }, &*image);
+    derived.described = derived.annotations.pieces.iter().filter(|piece| piece.parent.is_none()).count();
+    derived
+}
+
+/// The pieces of functions of which nothing is said yet, by address. Guesses are left out, unless a compiler told where blocks are.
+fn missing(program: &Program<'_>, said: &[Piece], is_told: bool, derived: &mut Derived) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for function in &program.functions {
+        if function.cfg.pieces.iter().any(|&piece| is_touched(said, piece)) {
+            derived.annotated += 1;
+        } else if !function.cfg.is_understood() {
+            derived.not_understood += 1;
+        } else if !is_told && function.cfg.tables.iter().any(|table| table.bound.is_guess()) {
+            derived.guessed += 1;
+        } else {
+            pieces.extend(describe(function));
+        }
+    }
+    pieces.sort_by_key(|piece| piece.range);
+    pieces
+}
+
+/// Whether one of these pieces, which are by address, overlaps `range`.
+fn is_touched(pieces: &[Piece], range: AddrRange) -> bool {
+    let first = pieces.partition_point(|piece| piece.range.end <= range.start);
+    pieces.get(first).is_some_and(|piece| piece.range.start < range.end)
+}
+
+/// Leaves out functions of which a piece overlaps one that begins before it, and says how many.
+fn leave_out_overlaps(pieces: &mut Vec<Piece>) -> usize {
+    let mut overlapping: HashSet<LinkAddr> = HashSet::new();
+    let mut end = LinkAddr(0);
+    for piece in &*pieces {
+        if piece.range.start < end {
+            overlapping.insert(piece.function());
+        } else {
+            end = piece.range.end;
+        }
+    }
+    pieces.retain(|piece| !overlapping.contains(&piece.function()));
+    overlapping.len()
 }
 
 /// The section that says this, of a linked file.
 ///
 /// # Errors
 /// If something lies where it cannot be.
-pub fn section(image: &Image<'_>, annotations: &Annotations) -> Result<Vec<u8>, AnnotateError> {
-    Ok(writer::write_all(annotations, &image.elf.text)?)
+pub fn section(image: &Image<'_>, annotations: &Annotations) -> Result<Vec<u8>, Misfit> {
+    writer::write_all(annotations, &image.elf.text)
+}
+
+/// The file with these annotations too. They come first: whatever else is in the section cannot keep them from being read, and stays.
+///
+/// # Errors
+/// If something lies where it cannot be, or the file is damaged.
+pub fn add(image: &Image<'_>, annotations: &Annotations) -> Result<Vec<u8>, AnnotateError> {
+    let mut bytes = section(image, annotations)?;
+    bytes.extend(image.elf.section(SECTION).map_or(&[][..], |section| section.data));
+    Ok(with_section(image.elf.data, &bytes)?)
 }
 
 /// Gives a file that the linker made of code it compiled itself the annotations that follow from its map of blocks. What
@@ -55,9 +126,8 @@ pub(crate) fn translate_map(path: &Path) {
     if image.block_maps.is_empty() {
         return;
     }
-    let result = derive(&mut image)
-        .and_then(|annotations| section(&image, &annotations))
-        .and_then(|bytes| with_section(&file, &bytes))
+    let annotations = derive(&mut image).annotations;
+    let result = add(&image, &annotations)
         .map_err(|why| why.to_string())
         .and_then(|file| replace(path, &file).map_err(|why| why.to_string()));
     if let Err(why) = result {
@@ -91,56 +161,4 @@ fn condensed(file: &[u8]) -> Option<(usize, Range<usize>, Vec<u8>)> {
     let start = header.sections(LE, file).ok()?.iter().nth(index)?.sh_offset(LE) as usize;
     let header = header.e_shoff(LE) as usize + index * size_of::<SectionHeader64<LE>>();
     Some((header, start..start + data.len(), bytes))
-}
-
-/// The file with this as its section `.annotate`; nothing that is loaded moves.
-///
-/// # Errors
-/// If the file is damaged.
-pub fn with_section(file: &[u8], annotations: &[u8]) -> Result<Vec<u8>, AnnotateError> {
-    let damaged = |what| move |_: object::read::Error| ObjectError::Damaged { what };
-    let mut header = *FileHeader64::<LE>::parse(file).map_err(|_| ObjectError::NotAnObject)?;
-    let table = header.sections(LE, file).map_err(damaged("the section table"))?;
-    let mut sections: Vec<SectionHeader64<LE>> = table.iter().copied().collect();
-    let is_ours =
-        |s: &SectionHeader64<LE>| table.section_name(LE, s).is_ok_and(|name| name == SECTION.as_bytes());
-    let ours = sections.iter().position(is_ours);
-    let names_at = header.shstrndx(LE, file).map_err(damaged("the section table"))? as usize;
-    let mut names = match sections.get(names_at).filter(|_| names_at != 0) {
-        Some(names) => names.data(LE, file).map_err(damaged("the names of sections"))?.to_vec(),
-        None => return Err(ObjectError::Damaged { what: "the section table" }.into()),
-    };
-    let mut out = file.to_vec();
-    let ours = ours.unwrap_or_else(|| {
-        let zero = U64::new(LE, 0);
-        sections.push(SectionHeader64 {
-            sh_name: U32::new(LE, names.len() as u32),
-            sh_type: U32::new(LE, elf::SHT_PROGBITS),
-            sh_flags: U64::new(LE, elf::SectionFlags::default()),
-            sh_addr: zero,
-            sh_offset: zero,
-            sh_size: zero,
-            sh_link: U32::new(LE, 0),
-            sh_info: U32::new(LE, 0),
-            sh_addralign: U64::new(LE, 1),
-            sh_entsize: zero,
-        });
-        names.extend_from_slice(SECTION.as_bytes());
-        names.push(0);
-        sections.len() - 1
-    });
-    for (index, data) in [(ours, annotations), (names_at, &names)] {
-        sections[index].sh_offset = U64::new(LE, out.len() as u64);
-        sections[index].sh_size = U64::new(LE, data.len() as u64);
-        out.extend_from_slice(data);
-    }
-    out.resize(out.len().next_multiple_of(8), 0);
-    header.e_shoff = U64::new(LE, out.len() as u64);
-    if sections.len() >= usize::from(elf::SHN_LORESERVE) {
-        return Err(ObjectError::Damaged { what: "the section table, which is full," }.into());
-    }
-    header.e_shnum = U16::new(LE, sections.len() as u16);
-    sections.iter().for_each(|section| out.extend_from_slice(bytes_of(section)));
-    out[..size_of::<FileHeader64<LE>>()].copy_from_slice(bytes_of(&header));
-    Ok(out)
 }

@@ -10,6 +10,7 @@ pub mod command;
 pub mod driver;
 pub mod facts;
 mod gold;
+pub mod linked_file;
 pub mod linker;
 pub mod object;
 pub mod object_file;

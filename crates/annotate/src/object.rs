@@ -1,6 +1,7 @@
 //! Annotates an object file.
 
 use crate::facts::{self, Facts, FactsError, Place};
+use crate::linked_file::LinkedFileError;
 use crate::object_file::{ObjectError, ObjectFile, Section};
 use crate::placed::Placed;
 use crate::{said, section_symbols};
@@ -32,6 +33,9 @@ pub enum AnnotateError {
     /// It is not one, or damaged.
     #[error(transparent)]
     Object(#[from] ObjectError),
+    /// A linked file that cannot be changed.
+    #[error(transparent)]
+    Linked(#[from] LinkedFileError),
     /// What the compiler said does not make sense.
     #[error(transparent)]
     Facts(#[from] FactsError),

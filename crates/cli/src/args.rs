@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Inspect(Inspect),
     /// Compile as asked, and have the binary describe its own structure.
     Cc(crate::cc::Args),
+    /// Put annotations into a binary that was built without, or take them out into a file.
+    Annotate(crate::annotate::Args),
     /// Rewrite a binary so that it counts what it does, exactly, and leaves a profile.
     Instrument(crate::instrument::Args),
     /// Run a command, unchanged, and measure it and all it starts: libraries, children, generated code.
@@ -61,6 +63,8 @@ EXAMPLES:
       its control-flow graph as a picture
   relive inspect app --functions | awk -F'\\t' '$4 != \"understood\"'
       functions that are not understood, and why
+  relive inspect app --annotations
+      what the compiler tells of its code (`relive cc`), and what of that analysis would not find out
   relive inspect app --json | jq .text_bytes
 
 Exit status: 0 done, 1 --verify found a mistake, 2 the file cannot be read or is not an x86-64 ELF\nexecutable or shared object.";
@@ -92,6 +96,11 @@ pub(crate) struct Inspect {
     #[arg(long, group = "view", help_heading = "What to print")]
     pub(crate) callgraph: bool,
 
+    /// Print what annotations tell, and what of that analysis does not find out by itself (with --json too);
+    /// those in FILE, which must be of the same build, instead of the binary's own
+    #[arg(long, value_name = "FILE", help_heading = "What to print")]
+    pub(crate) annotations: Option<Option<PathBuf>>,
+
     /// Print a graph in Graphviz' language
     #[arg(long, conflicts_with = "svg", help_heading = "What to print")]
     pub(crate) dot: bool,
@@ -103,6 +112,10 @@ pub(crate) struct Inspect {
     /// With --function: which registers and flags are live before each instruction
     #[arg(long, requires = "function", help_heading = "How to print")]
     pub(crate) liveness: bool,
+
+    /// With --annotations: everything, not only the first of each kind
+    #[arg(long, requires = "annotations", help_heading = "How to print")]
+    pub(crate) all: bool,
 
     /// Write disassembly in AT&T syntax instead of Intel's
     #[arg(long, help_heading = "How to print")]
@@ -116,7 +129,7 @@ pub(crate) struct Inspect {
     #[arg(long, short, value_name = "FILE", help_heading = "How to print")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Do not look for a separate debug file
+    /// Do not look for a separate debug file, or one of annotations
     #[arg(long)]
     pub(crate) no_debug_file: bool,
 

@@ -1,6 +1,7 @@
 //! The `relive` command: arguments, messages, exit codes. What it does is in the libraries.
 
 mod analyze;
+mod annotate;
 mod args;
 mod bisect;
 mod build;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         args::Command::Inspect(args) => inspect::run(&args),
         args::Command::Instrument(args) => instrument::run(&args),
         args::Command::Analyze(args) => analyze::run(&args),
+        args::Command::Annotate(args) => annotate::run(&args),
         args::Command::Bisect(args) => bisect::run(&args),
         args::Command::Match(args) => matching::run(&args),
         args::Command::Merge(args) => merge::run(&args),

@@ -1,5 +1,6 @@
 //! What to do about what is wrong: libraries say what is wrong and where, and no more.
 
+use relive_image::annotations::side_file::SideFileError;
 use relive_image::error::ImageError;
 use relive_image::loader::LoadError;
 use relive_profile::ProfileError;
@@ -39,6 +40,14 @@ fn of_file(error: &LoadError) -> &'static str {
         LoadError::Special { .. } => "copy what it holds to a file, and give that",
         LoadError::Forbidden { .. } => "become its owner, or ask them to let you read it",
         LoadError::Unreadable { .. } => "copy it to another disk, and give the copy",
+        LoadError::Annotations { source, .. } => match source {
+            SideFileError::OtherBuild { .. } | SideFileError::NoBuildId { .. } => {
+                "give the file that `relive annotate extract` made of this very build"
+            }
+            SideFileError::NotOne => "give a file that `relive annotate extract` made",
+            SideFileError::Version(_) => "make it again with this version of relive",
+            _ => "make or copy it again",
+        },
     }
 }
 

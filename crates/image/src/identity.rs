@@ -3,6 +3,7 @@
 use crate::elf::{Elf, Header, LE};
 use object::elf as raw;
 use object::read::elf::NoteIterator;
+use std::fmt::Write as _;
 
 /// The languages relive can tell apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,4 +107,13 @@ impl Identity {
         self.properties
             .extend(names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| (*name).to_string()));
     }
+}
+
+/// A build-id as people write it.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

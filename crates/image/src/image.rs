@@ -1,6 +1,6 @@
 //! Everything one ELF file says of its code.
 
-use crate::annotations::{self, Annotations, Stated};
+use crate::annotations::{self, Annotations, Stated, format};
 use crate::bb_addr_map::{self, FunctionMap};
 use crate::elf::{Elf, Kind};
 use crate::error::{Complaint, ImageError};
@@ -15,8 +15,6 @@ use relive_code::addr::LinkAddr;
 use relive_code::source::Pointer;
 use std::collections::HashMap;
 
-/// The section that describes code.
-const ANNOTATE: &str = ".annotate";
 /// SHT_LLVM_BB_ADDR_MAP.
 const BB_ADDR_MAP: u32 = 0x6fff_4c0a;
 /// SHT_LLVM_JT_SIZES.
@@ -62,6 +60,18 @@ impl<'d> Image<'d> {
     /// # Errors
     /// If it is not an x86-64 executable or shared object, or its headers are damaged.
     pub fn parse(data: &'d [u8], debug: Option<&'d [u8]>) -> Result<Self, ImageError> {
+        let mut image = Self::parse_unannotated(data, debug)?;
+        if let Some(section) = image.elf.section(format::SECTION) {
+            image.annotate(section.data);
+        }
+        Ok(image)
+    }
+
+    /// The same without what the file says in section `.annotate`.
+    ///
+    /// # Errors
+    /// As for [`Image::parse`].
+    pub fn parse_unannotated(data: &'d [u8], debug: Option<&'d [u8]>) -> Result<Self, ImageError> {
         let mut elf = Elf::parse(data)?;
         let mut complaints = std::mem::take(&mut elf.complaints);
         let identity = Identity::read(&elf);
@@ -86,7 +96,7 @@ impl<'d> Image<'d> {
         let block_maps = read_block_maps(&elf, &mut complaints);
         let table_sizes = read_table_sizes(&elf, &mut complaints);
         let go = read_go_table(&elf, &mut complaints);
-        let mut image = Self {
+        Ok(Self {
             elf,
             identity,
             symbols,
@@ -102,19 +112,16 @@ impl<'d> Image<'d> {
             go,
             has_debug_file,
             complaints,
-        };
-        image.read_annotations();
-        Ok(image)
+        })
     }
 
-    /// Reads what `.annotate` says and keeps what holds.
-    fn read_annotations(&mut self) {
-        let Some(section) = self.elf.section(ANNOTATE) else { return };
-        let found = annotations::reader::read(section.data, &self.elf.text);
+    /// Reads what a section `.annotate` says of a file that nothing is said of yet, and keeps what holds.
+    pub fn annotate(&mut self, section: &[u8]) {
+        let found = annotations::reader::read(section, &self.elf.text);
         let (kept, refused) = annotations::check::sift(found.annotations, &*self);
         self.stated = Stated::from(&kept);
         self.annotations = kept;
-        let complain = |why: &dyn std::fmt::Display| Complaint::new(ANNOTATE, why);
+        let complain = |why: &dyn std::fmt::Display| Complaint::new(format::SECTION, why);
         self.complaints.extend(found.faults.iter().map(|fault| complain(fault)));
         self.complaints.extend(
             refused.iter().map(|r| complain(&format_args!("of the code at {}: {}", r.piece.start, r.why))),

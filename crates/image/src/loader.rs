@@ -1,4 +1,4 @@
-//! Opens a program and finds the separate debug file that belongs to it.
+//! Opens a program and finds the separate debug file, and the annotations, that belong to it.
 //!
 //! Distributions strip their programs and ship what they stripped apart. Two clues lead back to it:
 //! the build-id, under which debug packages install their files, and `.gnu_debuglink`, which names
@@ -9,16 +9,20 @@
 //! Debug files that went through `dwz` share what they have in common in one more file, named by
 //! `.gnu_debugaltlink`: the supplement.
 //!
+//! Annotations that were taken out of a program lie beside it, or where debug files do, and name its build-id
+//! themselves.
+//!
 //! This is the only module of the crate that opens files.
 
+use crate::annotations::format;
+use crate::annotations::side_file::{SideFile, SideFileError};
 use crate::elf::Elf;
 use crate::error::ImageError;
-use crate::identity::Identity;
+use crate::identity::{Identity, hex};
 use crate::image::Image;
 use crate::lines::{Supplement, has_dwarf};
 use object::elf as raw;
 use object::read::Object as _;
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
@@ -27,6 +31,9 @@ use thiserror::Error;
 
 /// Where distributions install debug files.
 const SYSTEM_ROOT: &str = "/usr/lib/debug";
+
+/// What a file of annotations is called behind the name of its program.
+const ANNOTATIONS: &str = ".annotate";
 
 /// `O_NONBLOCK` of x86-64 Linux: a pipe that takes the file's place after it was looked at must not
 /// hold us up either.
@@ -43,6 +50,8 @@ pub struct Loaded {
     pub debug: Option<(PathBuf, Vec<u8>)>,
     /// What `dwz` moved out of the debug information.
     pub supplement: Option<(PathBuf, Vec<u8>)>,
+    /// What stands for section `.annotate` instead of its own, and the file it was in.
+    pub annotations: Option<(PathBuf, Vec<u8>)>,
     /// Files that were looked at and not used, and why.
     pub notes: Vec<String>,
 }
@@ -54,11 +63,13 @@ pub struct Options {
     pub find_debug_file: bool,
     /// Folders laid out like `/usr/lib/debug`, to be searched before it.
     pub debug_roots: Vec<PathBuf>,
+    /// A file of annotations that must belong to the program, instead of its own or any other.
+    pub annotations: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { find_debug_file: true, debug_roots: Vec::new() }
+        Self { find_debug_file: true, debug_roots: Vec::new(), annotations: None }
     }
 }
 
@@ -105,6 +116,14 @@ pub enum LoadError {
         /// What the system says.
         source: io::Error,
     },
+    /// A file of annotations that was asked for is of no use.
+    #[error("{}: {source}", path.display())]
+    Annotations {
+        /// That file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: SideFileError,
+    },
 }
 
 impl LoadError {
@@ -127,7 +146,8 @@ impl LoadError {
             | Self::Special { path, .. }
             | Self::Forbidden { path }
             | Self::Empty { path }
-            | Self::Unreadable { path, .. } => path,
+            | Self::Unreadable { path, .. }
+            | Self::Annotations { path, .. } => path,
         }
     }
 }
@@ -137,15 +157,21 @@ impl Loaded {
     /// its own. What is in the file is not judged here: see [`Loaded::image`].
     ///
     /// # Errors
-    /// If there is no regular, readable, non-empty file at `path`. What is wrong with a debug file
-    /// is only noted.
+    /// If there is no regular, readable, non-empty file at `path`, or annotations that were asked for do not belong to
+    /// it. What is wrong with files that were only found is noted.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self, LoadError> {
         let path = path.as_ref().to_owned();
         let bytes = read_file(&path)?;
-        let mut this = Self { path, bytes, debug: None, supplement: None, notes: Vec::new() };
+        let mut this =
+            Self { path, bytes, debug: None, supplement: None, annotations: None, notes: Vec::new() };
         if options.find_debug_file {
             this.find_debug_file(&options.debug_roots);
             this.find_supplement(&options.debug_roots);
+        }
+        match &options.annotations {
+            Some(path) => this.use_annotations(path)?,
+            None if options.find_debug_file => this.find_annotations(&options.debug_roots),
+            None => {}
         }
         Ok(this)
     }
@@ -167,7 +193,20 @@ impl Loaded {
     /// # Errors
     /// If it is not an x86-64 executable or shared object, or its headers are damaged.
     pub fn image(&self) -> Result<Image<'_>, ImageError> {
-        Image::parse(&self.bytes, self.debug_bytes())
+        let Some((_, section)) = &self.annotations else {
+            return Image::parse(&self.bytes, self.debug_bytes());
+        };
+        let mut image = self.image_without_annotations()?;
+        image.annotate(section);
+        Ok(image)
+    }
+
+    /// What the file says of its code but for annotations.
+    ///
+    /// # Errors
+    /// As for [`Loaded::image`].
+    pub fn image_without_annotations(&self) -> Result<Image<'_>, ImageError> {
+        Image::parse_unannotated(&self.bytes, self.debug_bytes())
     }
 
     fn find_debug_file(&mut self, roots: &[PathBuf]) {
@@ -210,6 +249,31 @@ impl Loaded {
         if self.supplement.is_none() {
             self.notes.push(missing);
         }
+    }
+
+    fn use_annotations(&mut self, path: &Path) -> Result<(), LoadError> {
+        let bytes = read_file(path)?;
+        // What is wrong with the program is for others to say.
+        let Ok(elf) = Elf::parse(&self.bytes) else { return Ok(()) };
+        let build_id = Identity::read(&elf).build_id;
+        let file = SideFile::read_of(&bytes, build_id.as_deref())
+            .map_err(|source| LoadError::Annotations { path: path.to_owned(), source })?;
+        self.annotations = Some((path.to_owned(), file.section.to_vec()));
+        Ok(())
+    }
+
+    fn find_annotations(&mut self, roots: &[PathBuf]) {
+        let Ok(elf) = Elf::parse(&self.bytes) else { return };
+        if elf.section(format::SECTION).is_some() {
+            return;
+        }
+        let build_id = Identity::read(&elf).build_id;
+        let candidates = annotation_candidates(&self.path, build_id.as_deref(), roots);
+        let read =
+            |bytes: &[u8]| SideFile::read_of(bytes, build_id.as_deref()).map(|file| file.section.to_vec());
+        let belongs = |bytes: &[u8]| read(bytes).map(|_| ()).map_err(|why| why.to_string());
+        let found = first_that_belongs(candidates, belongs, &mut self.notes);
+        self.annotations = found.and_then(|(path, bytes)| Some((path, read(&bytes).ok()?)));
     }
 }
 
@@ -267,7 +331,7 @@ fn has_symbols(elf: &Elf<'_>) -> bool {
 fn debug_candidates(path: &Path, wanted: &Identity, roots: &[PathBuf]) -> (Vec<PathBuf>, Option<String>) {
     let roots = || roots.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM_ROOT)]);
     let mut found = Vec::new();
-    if let Some(below) = wanted.build_id.as_deref().and_then(path_of_build_id) {
+    if let Some(below) = wanted.build_id.as_deref().and_then(|id| path_of_build_id(id, "debug")) {
         found.extend(roots().map(|root| root.join(&below)));
     }
     // A path is not a name: what may follow a debug link is a file beside the program.
@@ -296,15 +360,32 @@ fn supplement_candidates(holder: &Path, name: &str, id: &[u8], roots: &[PathBuf]
         if let Ok(below) = Path::new(name).strip_prefix(SYSTEM_ROOT) {
             found.push(root.join(below));
         }
-        found.extend(path_of_build_id(id).map(|below| root.join(below)));
+        found.extend(path_of_build_id(id, "debug").map(|below| root.join(below)));
     }
     found
 }
 
-/// `.build-id/xx/yyyy….debug`.
-fn path_of_build_id(id: &[u8]) -> Option<PathBuf> {
+/// Beside the program, wherever links to it lie, or where debug files are.
+fn annotation_candidates(path: &Path, build_id: Option<&[u8]>, roots: &[PathBuf]) -> Vec<PathBuf> {
+    let beside = |program: &Path| {
+        let mut name = program.file_name()?.to_owned();
+        name.push(ANNOTATIONS);
+        Some(program.with_file_name(name))
+    };
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut found: Vec<PathBuf> = [path, &real].into_iter().filter_map(beside).collect();
+    if let Some(below) = build_id.and_then(|id| path_of_build_id(id, &ANNOTATIONS[1..])) {
+        found.extend(
+            roots.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM_ROOT)]).map(|root| root.join(&below)),
+        );
+    }
+    found
+}
+
+/// `.build-id/xx/yyyy….debug`, or whatever kind of file it is.
+fn path_of_build_id(id: &[u8], kind: &str) -> Option<PathBuf> {
     let (first, rest) = id.split_first().filter(|(_, rest)| !rest.is_empty())?;
-    Some(PathBuf::from(format!(".build-id/{first:02x}/{}.debug", hex(rest))))
+    Some(PathBuf::from(format!(".build-id/{first:02x}/{}.{kind}", hex(rest))))
 }
 
 fn is_plain(name: &str) -> bool {
@@ -370,13 +451,6 @@ fn check_supplement(wanted: &[u8], bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,9 +477,9 @@ mod tests {
 
     #[test]
     fn build_ids_name_files() {
-        let path = path_of_build_id(&[0xab, 0x01, 0xff]);
+        let path = path_of_build_id(&[0xab, 0x01, 0xff], "debug");
         assert_eq!(path.as_deref(), Some(Path::new(".build-id/ab/01ff.debug")));
-        assert_eq!(path_of_build_id(&[0xab]), None);
-        assert_eq!(path_of_build_id(&[]), None);
+        assert_eq!(path_of_build_id(&[0xab], "debug"), None);
+        assert_eq!(path_of_build_id(&[], "debug"), None);
     }
 }

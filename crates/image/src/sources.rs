@@ -1,6 +1,7 @@
 //! Which sources of facts a file has, for the summary.
 
 use crate::elf::{Elf, Header, LE};
+use crate::identity::hex;
 use crate::image::Image;
 use crate::lines::Lines;
 use crate::provenance::Provenance;
@@ -9,7 +10,6 @@ use object::elf as raw;
 use object::pod;
 use object::read::elf::RelrIterator;
 use relive_code::addr::LinkAddr;
-use std::fmt::Write as _;
 
 /// A source of facts and how much it has to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,7 @@ pub fn present(image: &Image<'_>, lines: &Lines<'_>) -> Vec<SourceSummary> {
     let packed = count_relr(&image.elf);
     let row = |name, count, detail| SourceSummary { name, count, detail };
     let mut rows = vec![
+        row(Provenance::Annotation.name(), image.annotations.pieces.len(), annotations(image)),
         row(Provenance::BbAddrMap.name(), image.block_maps.len(), block_maps(image)),
         row(Provenance::JumpTableSizes.name(), image.table_sizes.len(), table_sizes(image)),
         row(Provenance::LinkRelocation.name(), image.link_references.len(), link_references(image)),
@@ -54,6 +55,16 @@ pub fn present(image: &Image<'_>, lines: &Lines<'_>) -> Vec<SourceSummary> {
     rows.push(row("debug-file", usize::from(image.has_debug_file), "separate".to_string()));
     rows.retain(|row| row.count > 0);
     rows
+}
+
+fn annotations(image: &Image<'_>) -> String {
+    let said = &image.annotations;
+    let (blocks, tables) = (said.block_count(), said.table_count());
+    let derived = match (said.derived_count(), said.units.len()) {
+        (0, _) => String::new(),
+        (derived, units) => format!(", {derived} of {units} units derived"),
+    };
+    format!("pieces of functions, {blocks} blocks, {tables} jump tables{derived}")
 }
 
 fn block_maps(image: &Image<'_>) -> String {
@@ -105,11 +116,4 @@ fn count_relr(elf: &Elf<'_>) -> usize {
     let Some(bytes) = elf.bytes_in(LinkAddr(at), len) else { return 0 };
     let words = pod::slice_from_bytes(bytes, bytes.len() / 8).map_or(&[][..], |(words, _)| words);
     RelrIterator::<Header>::new(LE, words).count()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

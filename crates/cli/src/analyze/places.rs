@@ -23,7 +23,7 @@ pub(super) struct Files(HashMap<PathBuf, Loaded>);
 impl Files {
     /// Opens them. One that is not there any more, or is another build, is left out.
     pub(super) fn open(traced: &Traced<'_>, debug_roots: &[PathBuf]) -> Self {
-        let options = Options { find_debug_file: true, debug_roots: debug_roots.to_vec() };
+        let options = Options { debug_roots: debug_roots.to_vec(), ..Options::default() };
         let open = |module: &Module| Some((module.path.clone(), Loaded::open(&module.path, &options).ok()?));
         Self(traced.modules.iter().filter(|module| is_as_traced(module, NAMELESS)).filter_map(open).collect())
     }

@@ -1,6 +1,6 @@
 //! Everything in the summary, and more, for scripts. The schema is in `docs/inspect-json.md`.
 
-use super::Subject;
+use super::{Subject, annotations};
 use anyhow::Result;
 use relive_image::program::Statistics;
 use relive_image::sources;
@@ -35,6 +35,7 @@ pub(crate) fn print(subject: &Subject<'_, '_>, s: &Statistics, out: &mut dyn Wri
         "sources": sources::present(image, &subject.lines).iter().map(|s| json!({
             "name": s.name, "count": s.count, "detail": s.detail,
         })).collect::<Vec<_>>(),
+        "annotations": annotations::json(subject),
         "functions": {
             "total": s.functions.count,
             "understood": s.understood.count,

@@ -1,5 +1,6 @@
 //! `relive inspect`: the phases, and which view is printed.
 
+mod annotations;
 mod callgraph;
 mod drawing;
 mod json;
@@ -14,6 +15,7 @@ use crate::output::write_to;
 use crate::progress::{Phase, Progress};
 use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result};
+use relive_image::annotations::gains::Gains;
 use relive_image::image::Image;
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options};
@@ -23,11 +25,21 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 /// What it does, and how long that takes in comparison: as for gcc's `cc1`.
-const PHASES: &[Phase] = &[("read file", 1), ("read facts", 1), ("analyse", 75), ("loops and liveness", 23)];
+const PHASES: &[Phase] =
+    &[("read file", 1), ("read facts", 1), ("analyse", 75), ("loops and liveness", 23), COMPARE];
 
 /// The same with `--verify`.
-const VERIFIED: &[Phase] =
-    &[("read file", 1), ("read facts", 1), ("analyse", 75), ("verify", 150), ("loops and liveness", 23)];
+const VERIFIED: &[Phase] = &[
+    ("read file", 1),
+    ("read facts", 1),
+    ("analyse", 75),
+    ("verify", 150),
+    ("loops and liveness", 23),
+    COMPARE,
+];
+
+/// Only with `--annotations`, and then the last.
+const COMPARE: Phase = ("analyse without annotations", 75);
 
 /// Everything the views print from.
 pub(crate) struct Subject<'a, 'd> {
@@ -41,6 +53,8 @@ pub(crate) struct Subject<'a, 'd> {
     pub(crate) lines: Lines<'d>,
     /// Show names as in the symbol table.
     pub(crate) mangled: bool,
+    /// What annotations gave, if that is wanted.
+    gains: Option<Gains>,
     timings: Vec<(&'static str, Duration)>,
 }
 
@@ -58,13 +72,19 @@ impl Subject<'_, '_> {
 pub(crate) fn run(args: &Inspect) -> Result<()> {
     let mut timings = Vec::new();
     let mut timed = Instant::now();
-    let progress = Progress::start(if args.verify { VERIFIED } else { PHASES });
+    let compares = compares(args);
+    let phases = if args.verify { VERIFIED } else { PHASES };
+    let progress = Progress::start(&phases[..phases.len() - usize::from(!compares)]);
     let mut lap = |name| {
         timings.push((name, timed.elapsed()));
         timed = Instant::now();
         progress.next();
     };
-    let options = Options { find_debug_file: !args.no_debug_file, debug_roots: args.debug_root.clone() };
+    let options = Options {
+        find_debug_file: !args.no_debug_file,
+        debug_roots: args.debug_root.clone(),
+        annotations: args.annotations.clone().flatten(),
+    };
     let loaded = Loaded::open(&args.binary, &options).map_err(anyhow::Error::from).map_err(with_remedy)?;
     lap("read file");
     let image = loaded
@@ -82,6 +102,7 @@ pub(crate) fn run(args: &Inspect) -> Result<()> {
         program,
         lines,
         mangled: args.mangled,
+        gains: None,
         timings: Vec::new(),
     };
     if args.verify {
@@ -90,6 +111,12 @@ pub(crate) fn run(args: &Inspect) -> Result<()> {
     }
     let statistics = needs_statistics(args).then(|| Statistics::new(subject.image, &subject.program));
     lap("loops and liveness");
+    if compares {
+        let image = loaded.image_without_annotations().map_err(with_remedy)?;
+        let without = analyze_watched(&image, progress.watch());
+        subject.gains = Some(Gains::new(&subject.program, &without));
+        lap(COMPARE.0);
+    }
     drop(progress);
     subject.timings = timings;
     write_to(args.output.as_deref(), |out| match (&args.function, statistics) {
@@ -105,6 +132,9 @@ pub(crate) fn run(args: &Inspect) -> Result<()> {
         (None, _) if args.functions => tables::functions(&subject, out),
         (None, _) if args.blocks => tables::blocks(&subject, out),
         (None, Some(statistics)) if args.json => json::print(&subject, &statistics, out),
+        (None, Some(_)) if let Some(gains) = &subject.gains => {
+            annotations::print(&subject, gains, args.all, out)
+        }
         (None, Some(statistics)) => summary::print(&subject, &statistics, out),
         (None, None) => {
             anyhow::bail!("--dot and --svg draw one function: add --function NAME, or --callgraph")
@@ -114,6 +144,11 @@ pub(crate) fn run(args: &Inspect) -> Result<()> {
         print_timings(&subject);
     }
     Ok(())
+}
+
+/// Whether it is asked for what annotations give.
+fn compares(args: &Inspect) -> bool {
+    args.annotations.is_some() && needs_statistics(args)
 }
 
 fn needs_statistics(args: &Inspect) -> bool {

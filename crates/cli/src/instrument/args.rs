@@ -60,6 +60,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROFILE")]
     pub(crate) weights: Option<PathBuf>,
 
+    /// Believe the annotations in this file, made of the same build by `relive annotate extract`, instead of
+    /// those in the binary
+    #[arg(long, value_name = "FILE")]
+    pub(crate) annotations: Option<PathBuf>,
+
     /// Where runs write the profile unless RELIVE_PROFILE says otherwise
     #[arg(long, value_name = "PATTERN")]
     pub(crate) profile: Option<String>,

@@ -51,7 +51,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if same_file(&args.binary, &output) {
         bail!("{} would overwrite the file it is made from: choose another place with -o", output.display());
     }
-    let loaded = Loaded::open(&args.binary, &LoadOptions::default()).map_err(with_remedy)?;
+    let options = LoadOptions { annotations: args.annotations.clone(), ..LoadOptions::default() };
+    let loaded = Loaded::open(&args.binary, &options).map_err(with_remedy)?;
     let named = || args.binary.display().to_string();
     let image = loaded.image().map_err(with_remedy).with_context(named)?;
     lap("read");

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Opens the program that `module` was measured on: the file that was given, or the one at the place where
 /// it was. The latter need not be there.
 pub(crate) fn open(module: &Module, given: Option<&Path>, debug_roots: &[PathBuf]) -> Result<Option<Loaded>> {
-    let options = Options { find_debug_file: true, debug_roots: debug_roots.to_vec() };
+    let options = Options { debug_roots: debug_roots.to_vec(), ..Options::default() };
     match given {
         Some(path) => Ok(Some(Loaded::open(path, &options).map_err(with_remedy)?)),
         None => Ok(Loaded::open(&module.path, &options).ok()),

@@ -7,10 +7,12 @@ pub mod check;
 pub mod checksum;
 mod describe;
 pub mod format;
+pub mod gains;
 mod memory;
 pub mod reader;
 #[cfg(test)]
 mod round_trip;
+pub mod side_file;
 mod stated;
 pub mod writer;
 
@@ -20,6 +22,7 @@ pub use stated::Stated;
 
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::isa::RegSet;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Everything one file says.
@@ -29,6 +32,27 @@ pub struct Annotations {
     pub units: Vec<Unit>,
     /// Pieces of functions by address; they do not overlap.
     pub pieces: Vec<Piece>,
+}
+
+impl Annotations {
+    /// How many blocks are described.
+    #[must_use]
+    pub fn block_count(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.blocks.len()).sum()
+    }
+
+    /// How many jump tables there are; several jumps may go through one.
+    #[must_use]
+    pub fn table_count(&self) -> usize {
+        let tables = self.pieces.iter().flat_map(|piece| &piece.jumps).flat_map(|jump| &jump.tables);
+        tables.map(|table| table.at).collect::<HashSet<_>>().len()
+    }
+
+    /// How many of those who made the code are not compilers, but were found out by looking at it.
+    #[must_use]
+    pub fn derived_count(&self) -> usize {
+        self.units.iter().filter(|unit| unit.is_derived).count()
+    }
 }
 
 /// Who made some of the code.

@@ -186,7 +186,7 @@ fn by_build_id_below_a_root() {
     let options = Options { debug_roots: roots.clone(), ..Options::default() };
     files.is_whole_again(&options, &debug);
     assert!(files.stays_alone(&Options::default()).is_empty());
-    let options = Options { find_debug_file: false, debug_roots: roots };
+    let options = Options { find_debug_file: false, debug_roots: roots, ..Options::default() };
     assert!(files.stays_alone(&options).is_empty());
 }
 
