@@ -242,7 +242,8 @@ fn functions_are_understood_that_analysis_alone_does_not() {
             let made = built.dir.path().join("made");
             let mut instrument = Command::new(RELIVE);
             succeed(instrument.args(["instrument", "--verify", "-o"]).args([&made, &built.annotated]));
-            let outputs = [&built.plain, &made].map(|file| succeed(&mut Command::new(file)).stdout);
+            let outputs = [&built.plain, &made]
+                .map(|file| succeed(Command::new(file).current_dir(built.dir.path())).stdout);
             assert_eq!(outputs[0], outputs[1], "{what}");
         }
     }
