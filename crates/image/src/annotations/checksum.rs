@@ -2,7 +2,7 @@
 //!
 //! It is written before the program is linked and must hold afterwards. So it takes in
 //!
-//! - the bytes of instructions in blocks, with where in the block they are, but only of those that [`Insn::is_final`];
+//! - the bytes of instructions in blocks, with where in the block they are, but only of those that `Insn::is_final`;
 //! - everything inside the piece as an offset;
 //! - what lies elsewhere only if it is inside another piece of the same function: as the length of that piece and an offset in it.
 //!   Edges of pieces do not count, as what lies at the end of one may come to lie at the start of another;

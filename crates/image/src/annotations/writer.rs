@@ -79,7 +79,7 @@ pub fn write(code: AddrRange, units: &[Unit], pieces: &[Piece]) -> Result<Chunk,
 /// leaves one for each function that had a section of its own; in C++ at `-O0` the same without their headers is less than half as long.
 ///
 /// # Errors
-/// If a piece is not in the text, or as with [`write`].
+/// If a piece is not in the text, or as with [`write()`].
 pub fn write_all(annotations: &Annotations, text: &[AddrRange]) -> Result<Vec<u8>, Misfit> {
     let mut section = Vec::new();
     let mut pieces = &annotations.pieces[..];
