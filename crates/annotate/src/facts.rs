@@ -1,6 +1,6 @@
 //! What a compiler said of its code, and how it gets from its text into the object file.
 //!
-//! While the text is read, places in it are labels; the assembler knows where they come to lie. So [`write()`] puts the
+//! While the text is read, places in it are labels; the assembler knows where they come to lie. So `write` puts the
 //! facts into a section of their own, [`SECTION`], and [`read()`] takes them out again. The section holds words of eight
 //! bytes, a word being a number or, through a relocation, a place. Five lists follow each other, each behind its length:
 //!
