@@ -9,9 +9,7 @@ use object::read::elf::{FileHeader as _, SectionHeader as _};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::annotations::check::{self, Refused};
 use relive_image::annotations::format::SECTION;
-use relive_image::annotations::writer::Misfit;
-use relive_image::annotations::{Annotations, Piece, Unit, checksum, describe};
-use relive_image::annotations::{reader, writer};
+use relive_image::annotations::{Annotations, Piece, Unit, checksum, describe, reader, writer};
 use relive_image::elf::Elf;
 use relive_image::image::Image;
 use relive_image::program::{Program, analyze};
@@ -100,20 +98,12 @@ fn leave_out_overlaps(pieces: &mut Vec<Piece>) -> usize {
     overlapping.len()
 }
 
-/// The section that says this, of a linked file.
-///
-/// # Errors
-/// If something lies where it cannot be.
-pub fn section(image: &Image<'_>, annotations: &Annotations) -> Result<Vec<u8>, Misfit> {
-    writer::write_all(annotations, &image.elf.text)
-}
-
 /// The file with these annotations too. They come first: whatever else is in the section cannot keep them from being read, and stays.
 ///
 /// # Errors
 /// If something lies where it cannot be, or the file is damaged.
 pub fn add(image: &Image<'_>, annotations: &Annotations) -> Result<Vec<u8>, AnnotateError> {
-    let mut bytes = section(image, annotations)?;
+    let mut bytes = writer::write_all(annotations, &image.elf.text)?;
     bytes.extend(image.elf.section(SECTION).map_or(&[][..], |section| section.data));
     Ok(with_section(image.elf.data, &bytes)?)
 }
