@@ -1,0 +1,1 @@
+//! What changed from one source tree to the next, statement by statement: ProfMig's atomic changes.
