@@ -23,6 +23,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Show what is known of a binary, who vouches for it, and what is not understood and why.
     Inspect(Inspect),
+    /// Print what a program consists of: classes, functions and loops, each with its universal ID.
+    Constructs(crate::constructs::Args),
     /// Compile as asked, and have the binary describe its own structure.
     Cc(crate::cc::Args),
     /// Put annotations into a binary that was built without, or take them out into a file.
@@ -150,6 +152,8 @@ const MERGE_EXAMPLES: &str = "\
 EXAMPLES:
   relive merge monday.rprof tuesday.rprof -o week.rprof
       the counts of both; programs of different builds stay apart in it
+  relive merge carried.rprof fresh.rprof --plan plan.json -o full.rprof
+      what was carried over where the plan says that it holds, what was measured anew elsewhere
 
 Exit status: 0 done, 2 a file cannot be read or written.";
 
@@ -160,6 +164,10 @@ pub(crate) struct Merge {
     /// The profiles to add up
     #[arg(required = true)]
     pub(crate) profiles: Vec<PathBuf>,
+
+    /// Put together what `relive migrate --plan` carried over, the first profile, and what was measured by that plan, the second
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) plan: Option<PathBuf>,
 
     /// Where to write the sum; may be one of the profiles
     #[arg(long, short, value_name = "FILE")]

@@ -6,6 +6,7 @@ mod args;
 mod bisect;
 mod build;
 mod cc;
+mod constructs;
 mod dump;
 mod evaluate;
 mod functions;
@@ -16,6 +17,7 @@ mod merge;
 mod migrate;
 mod output;
 mod picture;
+mod plan;
 mod profiles;
 mod progress;
 mod remedy;
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         args::Command::Match(args) => matching::run(&args),
         args::Command::Merge(args) => merge::run(&args),
         args::Command::Migrate(args) => migrate::run(&args),
+        args::Command::Constructs(args) => constructs::run(&args),
         args::Command::Dump(args) => dump::run(&args),
         args::Command::Report(args) => report::run(&args),
         args::Command::Evaluate(args) => evaluate::run(&args),

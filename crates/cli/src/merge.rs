@@ -1,14 +1,21 @@
 //! `relive merge`: adds profiles up.
 
 use crate::args::Merge;
+use crate::plan;
 use crate::output::write_to;
 use crate::profiles;
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
+use relive_migrate::reprofile::unite::unite;
 use relive_profile::merge::merge;
 use relive_profile::{file, model::Profile};
+use std::collections::HashSet;
+use std::path::Path;
 
 /// Reads all profiles and writes their sum.
 pub(crate) fn run(args: &Merge) -> Result<()> {
+    if let Some(path) = &args.plan {
+        return by_plan(args, path);
+    }
     let mut sum = Profile::default();
     for path in &args.profiles {
         sum = merge([sum, profiles::open(path)?]);
@@ -27,4 +34,24 @@ pub(crate) fn run(args: &Merge) -> Result<()> {
         eprintln!("{}: profiles of different {why} stay apart", one.path);
     }
     Ok(())
+}
+
+/// Puts together what was carried over and what was measured anew.
+fn by_plan(args: &Merge, path: &Path) -> Result<()> {
+    let plan = plan::open(path)?;
+    let [carried, fresh] = &args.profiles[..] else {
+        bail!("--plan takes two profiles: what was carried over, and what was measured by the plan");
+    };
+    let of_plan = |path: &Path| -> Result<_> {
+        let mut modules = profiles::open(path)?.modules;
+        modules.retain(|module| plan.check(&module.build_id).is_ok());
+        modules.pop().with_context(|| {
+            format!("{}: no profile of build {}, which the plan is for", path.display(), plan.new.build_id)
+        })
+    };
+    let exempt: HashSet<u64> = plan.exempt_addresses().into_iter().collect();
+    let merged = unite(&of_plan(carried)?, &of_plan(fresh)?, &|address| exempt.contains(&address))
+        .with_context(|| format!("{} and {}", carried.display(), fresh.display()))?;
+    let bytes = file::write(&Profile { modules: vec![merged] });
+    write_to(Some(&args.output), |out| Ok(out.write_all(&bytes)?))
 }

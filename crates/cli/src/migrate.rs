@@ -3,6 +3,7 @@
 use crate::build::{self, Reading, choose};
 use crate::matching::{fingerprint, in_common};
 use crate::output::{grouped, percent, write_to};
+use crate::plan::{Choice, Planning};
 use crate::profiles;
 use crate::progress::{Phase, Progress};
 use anyhow::{Result, bail};
@@ -10,6 +11,7 @@ use clap::Args as ClapArgs;
 use relive_matching::across::Joined;
 use relive_matching::{Matching, match_builds};
 use relive_migrate::carry::{Old, carry};
+use relive_migrate::reprofile::plan::Plan;
 use relive_profile::file;
 use relive_profile::model::{Count, Module, Origin, Profile};
 use std::collections::HashSet;
@@ -22,6 +24,9 @@ EXAMPLES:
       what version 1.1 would do, by what version 1.0 did; the old binary is not needed
   relive migrate app-1.0.rprof app-1.1.rprof --to app-1.2 -o app-1.2.rprof
       from several old builds: the one that ran last weighs most
+  relive migrate app-1.0.rprof --to app-1.1 -o carried.rprof --plan plan.json
+      and what of it does not hold any more: `relive instrument app-1.1 -o app.rest --except plan.json` measures only that, and
+      `relive merge carried.rprof app.rest.rprof --plan plan.json -o app-1.1.rprof` puts both together (docs/migrating.md)
   relive evaluate app-1.1.rprof fresh.rprof
       how good that is, if 1.1 was measured as well
   relive dump --blocks app-1.1.rprof | awk -F'\\t' '$7 < 80'
@@ -42,8 +47,15 @@ pub(crate) struct Args {
     to: PathBuf,
 
     /// Where the carried profile goes
-    #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
+    #[arg(long, short, value_name = "FILE", required_unless_present = "plan")]
+    output: Option<PathBuf>,
+
+    /// Say what of the new build is to be measured again, for `instrument --except` and `merge --plan`
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+
+    #[command(flatten)]
+    choice: Choice,
 
     /// Do not look for separate debug files; debug information itself is never used to match
     #[arg(long)]
@@ -72,7 +84,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         olds.push(module);
     }
+    if args.plan.is_some() && olds.len() > 1 {
+        bail!("--plan takes one old profile; merge those of one build first (`relive merge`)");
+    }
     progress.next();
+    let mut plan = None;
     let reading = Reading { debug_files: !args.no_debug_info, lines: true };
     let carried = build::from_binary(&args.to, reading, progress.watch(), |new, survey| {
         progress.next();
@@ -87,12 +103,39 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         progress.next();
         let both: Vec<Old<'_>> =
             olds.iter().zip(&matchings).map(|(module, matching)| Old { module, matching }).collect();
-        Ok(carry(new, &both, &|function| survey.likelihood(function)))
+        let likely = |function| survey.likelihood(function);
+        if args.plan.is_some() {
+            let [Old { module: old, matching }] = both[..] else { unreachable!("one old profile") };
+            let planning = Planning { old, new: &new, matching, to: &args.to, likely: &likely };
+            plan = Some(planning.plan(&args.choice)?);
+        }
+        Ok(carry(new, &both, &likely))
     })?;
     drop(progress);
-    let profile = Profile { modules: vec![carried] };
-    write_to(Some(&args.output), |out| Ok(out.write_all(&file::write(&profile))?))?;
-    summary(&profile.modules[0], &args.output)
+    if let (Some(path), Some(plan)) = (&args.plan, &plan) {
+        write_to(Some(path), |out| Ok(out.write_all(plan.write().as_bytes())?))?;
+        show_plan(path, plan)?;
+    }
+    if let Some(output) = &args.output {
+        let profile = Profile { modules: vec![carried] };
+        write_to(Some(output), |out| Ok(out.write_all(&file::write(&profile))?))?;
+        summary(&profile.modules[0], output)?;
+    }
+    Ok(())
+}
+
+/// Says what is to be measured again.
+fn show_plan(path: &Path, plan: &Plan) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let all = (plan.exempt.len() + plan.measure.len()) as u64;
+    let row = |what: &str, part: u64| format!("  {what:<18} {:>10} of {:>10}  {}", grouped(part), grouped(all), percent(part, all));
+    writeln!(out, "{}: {:.2} % of the code changed", path.display(), 100.0 * plan.significance)?;
+    writeln!(out, "{}", row("functions that hold", plan.exempt.len() as u64))?;
+    writeln!(out, "{}", row("to be measured", plan.measure.len() as u64))?;
+    for (why, count) in plan.reasons() {
+        writeln!(out, "  {:>29}   {why}", grouped(count as u64))?;
+    }
+    Ok(())
 }
 
 /// Refuses a profile of another program, and says so if little of it finds its place.

@@ -13,6 +13,19 @@ impl Blocks {
         Self(module.functions.iter().map(|function| vec![false; function.blocks.len()]).collect())
     }
 
+    /// All of a module's.
+    #[must_use]
+    pub fn all(module: &Module) -> Self {
+        Self(module.functions.iter().map(|function| vec![true; function.blocks.len()]).collect())
+    }
+
+    /// Takes a block out.
+    pub fn remove(&mut self, function: u32, block: u32) {
+        if let Some(held) = self.0.get_mut(function as usize).and_then(|blocks| blocks.get_mut(block as usize)) {
+            *held = false;
+        }
+    }
+
     /// Puts a block in; whether it was not there before.
     pub fn insert(&mut self, function: u32, block: u32) -> bool {
         self.0

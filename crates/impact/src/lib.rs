@@ -3,8 +3,21 @@
 //!
 //! | module | does |
 //! |---|---|
+//! | [`constructs`] | what a program consists of, and what each part is called in every build |
+//! | [`builds`] | two builds side by side |
+//! | [`changes`] | blocks and data that are not what they were; `same` compares two blocks |
+//! | [`analyses`] | what changes can affect: BA, AG, hybrid; `calls` says who may call whom |
 //! | [`blocks`] | sets of basic blocks |
 
+pub mod analyses;
 pub mod blocks;
+pub mod builds;
+pub mod calls;
+pub mod changes;
+pub mod constructs;
+mod same;
 
+pub use analyses::{Affected, Analysis};
 pub use blocks::Blocks;
+pub use builds::Builds;
+pub use changes::Changes;

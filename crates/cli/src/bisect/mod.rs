@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let progress = Progress::start(&[("analyse", 1)]);
     let program = analyze_watched(&image, progress.watch());
     drop(progress);
-    let wanted = Wanted::new(&program, &args.only, &args.except)?;
+    let wanted = Wanted::new(&image, &program, &args.only, &args.except)?;
     let lines = Lines::new(&loaded);
     let subject = Subject {
         binary: &args.binary,

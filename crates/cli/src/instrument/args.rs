@@ -52,8 +52,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES|@FILE", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 
-    /// Not these functions
-    #[arg(long, value_name = "NAMES|@FILE", value_delimiter = ',')]
+    /// Not these functions; or not those that a plan (`relive migrate --plan`), a file that ends with .json, says need not be measured
+    #[arg(long, value_name = "NAMES|@FILE|PLAN", value_delimiter = ',')]
     pub(crate) except: Vec<String>,
 
     /// Place counters by what an earlier profile of the same build counted, instead of by an estimate

@@ -14,10 +14,12 @@ use crate::output::write_to;
 use crate::progress::{Phase, Progress};
 use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result, bail};
+use relive_image::image::Image;
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options as LoadOptions};
 use relive_image::names::demangle;
 use relive_image::program::{FunctionId, Program, analyze_watched};
+use relive_probe::describe::build_id;
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -58,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     lap("read");
     let program = analyze_watched(&image, progress.watch());
     lap("analyse");
-    let wanted = Wanted::new(&program, &args.only, &args.except)?;
+    let wanted = Wanted::new(&image, &program, &args.only, &args.except)?;
     let pattern = pattern(args, &output)?;
     let weights = args.weights.as_ref().map(|path| weights::read(path, &image, &args.binary)).transpose()?;
     let lines = Lines::new(&loaded);
@@ -126,14 +128,32 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    pub(crate) fn new(program: &Program<'_>, only: &[String], except: &[String]) -> Result<Self> {
+    pub(crate) fn new(
+        image: &Image<'_>,
+        program: &Program<'_>,
+        only: &[String],
+        except: &[String],
+    ) -> Result<Self> {
+        let (plans, except): (Vec<&String>, Vec<&String>) =
+            except.iter().partition(|name| Path::new(name).extension().is_some_and(|end| end == "json"));
+        let mut except: Vec<String> = except.into_iter().cloned().collect();
+        for path in plans {
+            except.extend(exempt(image, Path::new(path))?);
+        }
         let only = if only.is_empty() { None } else { Some(find(program, only, "--only")?) };
-        Ok(Self { only, except: find(program, except, "--except")? })
+        Ok(Self { only, except: find(program, &except, "--except")? })
     }
 
     pub(crate) fn has(&self, id: FunctionId) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(&id)) && !self.except.contains(&id)
     }
+}
+
+/// Addresses of the functions that need not be measured by a plan, which must be for this build.
+fn exempt(image: &Image<'_>, path: &Path) -> Result<Vec<String>> {
+    let plan = crate::plan::open(path)?;
+    plan.check(&build_id(&image.elf, &image.identity)).with_context(|| path.display().to_string())?;
+    Ok(plan.exempt.into_iter().map(|function| function.address).collect())
 }
 
 /// The functions of that name, mangled or not, or at that address.

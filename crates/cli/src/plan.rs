@@ -1,0 +1,182 @@
+//! Plans: what of a new build is to be measured again. What `relive migrate`, `instrument`, `merge` and `reprofile` share.
+
+use crate::constructs::classes;
+use crate::matching::fingerprint;
+use crate::profiles;
+use crate::remedy::with_remedy;
+use anyhow::{Context as _, Result, bail};
+use relive_image::loader::open_file;
+use relive_impact::analyses::{Aggressive, Analysis, Bohner};
+use relive_impact::constructs::Level;
+use relive_impact::{Builds, Changes};
+use relive_matching::{Matching, match_builds};
+use relive_migrate::carry::{Likelihood, Old, carry};
+use relive_migrate::reprofile::behaviour::{Behaviour, Knowledge};
+use relive_migrate::reprofile::checked::{Check, check};
+use relive_migrate::reprofile::discriminate::discriminate;
+use relive_migrate::reprofile::plan::Plan;
+use relive_profile::model::Module;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// How to find out what changes can affect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Impact {
+    /// Functions with changes, and all they may call
+    Ba,
+    /// Functions with changes
+    Ag,
+    /// What a checked run of the new build counts differently, and functions with changes it did not come to
+    Checked,
+}
+
+/// What decides what is measured again.
+#[derive(clap::Args, Clone)]
+pub(crate) struct Choice {
+    /// How to find out what changes can affect
+    #[arg(long, value_enum, default_value_t = Impact::Ag, help_heading = "What is measured again")]
+    pub(crate) impact: Impact,
+
+    /// What the profile is about: edges, loops, call-graph, call-frequencies, call-sequence, strides,
+    /// reuse-distances, or a behaviour that --knowledge adds
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "edges",
+        help_heading = "What is measured again")]
+    pub(crate) behaviour: Vec<String>,
+
+    /// The smallest constructs whose entries are taken over by themselves: statement, loop, function, class,
+    /// program, or its number from 0 on. For behaviours nobody knows, and to be more careful with others
+    #[arg(long, value_name = "LEVEL", help_heading = "What is measured again")]
+    pub(crate) granularity: Option<String>,
+
+    /// More behaviours: a JSON list of {"behaviour", "granularity", "order", "nesting"}
+    #[arg(long, value_name = "FILE", help_heading = "What is measured again")]
+    pub(crate) knowledge: Option<PathBuf>,
+
+    /// With --impact checked: what the old build and the new build, measured in full, did on the same input. May be
+    /// given several times
+    #[arg(long, num_args = 2, value_names = ["OLD", "FRESH"], action = clap::ArgAction::Append,
+        help_heading = "What is measured again")]
+    pub(crate) check: Vec<PathBuf>,
+}
+
+impl Choice {
+    /// The behaviours that are meant.
+    pub(crate) fn behaviours(&self) -> Result<Vec<Behaviour>> {
+        let mut knowledge = Knowledge::default();
+        if let Some(path) = &self.knowledge {
+            knowledge.extend(&read(path)?).with_context(|| path.display().to_string())?;
+        }
+        let granularity = self.granularity.as_deref().map(level).transpose()?;
+        self.behaviour
+            .iter()
+            .map(|name| match (knowledge.find(name), granularity) {
+                (Some(known), granularity) => {
+                    let granularity = granularity.map_or(known.granularity, |g| g.max(known.granularity));
+                    Ok(Behaviour { granularity, ..known.clone() })
+                }
+                (None, Some(granularity)) => Ok(Behaviour {
+                    name: name.clone(),
+                    granularity,
+                    order: false,
+                    nesting: false,
+                    about: relive_migrate::reprofile::behaviour::About::Blocks,
+                }),
+                (None, None) => bail!(
+                    "--behaviour {name}: not known; say with --granularity how finely such a profile can be taken \
+                     apart, or add it with --knowledge (known are {})",
+                    knowledge.names().join(", ")
+                ),
+            })
+            .collect()
+    }
+}
+
+fn level(text: &str) -> Result<Level> {
+    Level::parse(text).with_context(|| {
+        format!("--granularity {text}: levels are {}, or 0 to 4", Level::ALL.map(|level| level.name).join(", "))
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_file(path)
+        .map_err(with_remedy)?
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(bytes)
+}
+
+/// Reads a plan.
+pub(crate) fn open(path: &Path) -> Result<Plan> {
+    Plan::read(&read(path)?).with_context(|| path.display().to_string())
+}
+
+/// An old profile and what is to come of it.
+pub(crate) struct Planning<'a> {
+    pub(crate) old: &'a Module,
+    pub(crate) new: &'a Module,
+    pub(crate) matching: &'a Matching,
+    /// Where the new build is.
+    pub(crate) to: &'a Path,
+    pub(crate) likely: &'a Likelihood<'a>,
+}
+
+impl Planning<'_> {
+    /// Decides what is measured again.
+    pub(crate) fn plan(&self, choice: &Choice) -> Result<Plan> {
+        let behaviours = choice.behaviours()?;
+        let behaviours: Vec<&Behaviour> = behaviours.iter().collect();
+        let builds = Builds::new(self.old, self.new, self.matching);
+        let changes = Changes::of_builds(&builds);
+        let analysis: &dyn Analysis = match choice.impact {
+            Impact::Ba => &Bohner,
+            Impact::Ag | Impact::Checked => &Aggressive,
+        };
+        let affected = analysis.affected(&builds, &changes);
+        let (name, decisions) = if choice.impact == Impact::Checked {
+            let runs = self.checks(choice)?;
+            let checks: Vec<Check<'_>> =
+                runs.iter().map(|(carried, fresh)| Check { carried, fresh }).collect();
+            ("checked", check(&builds, &affected, &behaviours, &checks))
+        } else {
+            (analysis.name(), discriminate(&builds, &affected, &behaviours, &classes()))
+        };
+        let names = behaviours.iter().map(|behaviour| behaviour.name.clone()).collect();
+        Ok(Plan::new(self.old, self.new, name, names, changes.significance, &decisions))
+    }
+
+    /// What was expected of checked runs of the new build, and what they did.
+    fn checks(&self, choice: &Choice) -> Result<Vec<(Module, Module)>> {
+        if choice.check.is_empty() {
+            bail!(
+                "--impact checked needs a run to go by: --check OLD FRESH, profiles of the old and the new build on \
+                 the same input, a short one"
+            );
+        }
+        choice
+            .check
+            .chunks_exact(2)
+            .map(|pair| {
+                let [old_path, fresh_path] = pair else { bail!("--check takes two profiles") };
+                let old = crate::build::choose(profiles::open(old_path)?.modules, old_path, self.to)?;
+                let fresh = crate::build::choose(profiles::open(fresh_path)?.modules, fresh_path, self.to)?;
+                if fresh.build_id != self.new.build_id {
+                    bail!(
+                        "{}: not a profile of {}; --check takes one of the old build and one of the new build",
+                        fresh_path.display(),
+                        self.to.display()
+                    );
+                }
+                let own;
+                let matching = if old.checksum == self.old.checksum {
+                    self.matching
+                } else {
+                    own = match_builds(&fingerprint(&old, old_path)?, &fingerprint(self.new, self.to)?);
+                    &own
+                };
+                let carried = carry(self.new.clone(), &[Old { module: &old, matching }], self.likely);
+                Ok((carried, fresh))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,125 @@
+//! Atomic changes from one build to the next: blocks and data that are not what they were.
+
+use crate::blocks::Blocks;
+use crate::builds::{Builds, Place, place};
+use crate::same::Functions;
+use rayon::prelude::*;
+use relive_profile::model::{DataKind, Module};
+
+/// What changed, on both sides.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    /// Blocks of the old build that are gone or do something else now.
+    pub old: Blocks,
+    /// Blocks of the new build that are new or did something else before.
+    pub new: Blocks,
+    /// Data of the old build that is gone or holds something else now.
+    pub old_data: Vec<u32>,
+    /// Data of the new build that is new or held something else before.
+    pub new_data: Vec<u32>,
+    /// How much of the program that is: instructions in blocks that changed of all instructions, of both builds.
+    pub significance: f64,
+}
+
+impl Changes {
+    /// What changed by the code alone.
+    #[must_use]
+    pub fn of_builds(builds: &Builds<'_>) -> Self {
+        let mut changes = Self {
+            old: Blocks::all(builds.old),
+            new: Blocks::all(builds.new),
+            old_data: Vec::new(),
+            new_data: Vec::new(),
+            significance: 0.0,
+        };
+        let same: Vec<(u32, u32, Vec<(u32, u32)>)> = builds
+            .matching
+            .procedures
+            .par_iter()
+            .map(|pair| {
+                let (old, new) = (pair.pair.old, pair.pair.new);
+                let both = Functions::new(builds, old, new);
+                let same = pair.blocks.iter().filter(|blocks| both.same(blocks.old, blocks.new));
+                (old, new, same.map(|blocks| (blocks.old, blocks.new)).collect())
+            })
+            .collect();
+        for (old, new, blocks) in same {
+            for (a, b) in blocks {
+                changes.old.remove(old, a);
+                changes.new.remove(new, b);
+            }
+        }
+        changes.compare_data(builds);
+        changes.weigh(builds);
+        changes
+    }
+
+    fn compare_data(&mut self, builds: &Builds<'_>) {
+        let mut kept = vec![false; builds.old.data.len()];
+        for new in 0..builds.new.data.len() as u32 {
+            match builds.old_data(new) {
+                Some(old) if same_data(builds, old, new) => kept[old as usize] = true,
+                _ => self.new_data.push(new),
+            }
+        }
+        self.old_data = (0..).zip(&kept).filter(|(_, kept)| !**kept).map(|(old, _)| old).collect();
+    }
+
+    /// Works out how much of the program changed.
+    pub fn weigh(&mut self, builds: &Builds<'_>) {
+        let all = |module: &Module| -> u64 {
+            module.functions.iter().flat_map(|f| &f.blocks).map(|b| u64::from(b.insns)).sum()
+        };
+        let of = |module: &Module, blocks: &Blocks| -> u64 {
+            let insns = |(f, b): (u32, u32)| module.functions[f as usize].blocks[b as usize].insns;
+            blocks.iter().map(|block| u64::from(insns(block))).sum()
+        };
+        let changed = of(builds.old, &self.old) + of(builds.new, &self.new);
+        let all = all(builds.old) + all(builds.new);
+        self.significance = changed as f64 / all.max(1) as f64;
+    }
+
+    /// Whether anything of a new function, or of the old one it was, changed; a function without a partner has changed.
+    #[must_use]
+    pub fn touch(&self, builds: &Builds<'_>, new: u32) -> bool {
+        let before = builds.old_function(new).is_none_or(|old| self.old.touches(old));
+        before || self.new.touches(new)
+    }
+}
+
+/// Whether data holds the same: its content, and in place of pointers the same of their partners.
+fn same_data(builds: &Builds<'_>, old: u32, new: u32) -> bool {
+    let (a, b) = (&builds.old.data[old as usize], &builds.new.data[new as usize]);
+    let zeroed = |kind| kind == DataKind::Zeroed;
+    // Where a zeroed variable ends is where the next one begins: nothing that anyone could read.
+    if zeroed(a.kind) && zeroed(b.kind) {
+        return true;
+    }
+    // How long a text is, its hash tells: what follows belongs to nobody.
+    let same_len = a.size == b.size || a.kind == DataKind::Text || a.kind == DataKind::JumpTable;
+    a.kind == b.kind && a.hash == b.hash && same_len && same_pointers(builds, (a.address, a.size), (b.address, b.size))
+}
+
+fn same_pointers(builds: &Builds<'_>, (old, old_len): (u64, u64), (new, new_len): (u64, u64)) -> bool {
+    let within = |module: &Module, start: u64, len: u64| {
+        let from = module.pointers.partition_point(|p| p.at < start);
+        let to = module.pointers.partition_point(|p| p.at < start.saturating_add(len));
+        from..to
+    };
+    let a = &builds.old.pointers[within(builds.old, old, old_len)];
+    let b = &builds.new.pointers[within(builds.new, new, new_len)];
+    a.len() == b.len()
+        && a.iter().zip(b).all(|(x, y)| {
+            let known = |module: &Module, to| place(module, to).is_some();
+            let lost = !known(builds.old, x.to) && !known(builds.new, y.to);
+            x.at - old == y.at - new && (lost || builds.same_place(x.to, y.to))
+        })
+}
+
+/// The function that has the code at an address, if it is its first.
+pub(crate) fn function_at(module: &Module, address: u64) -> Option<u32> {
+    match place(module, address)? {
+        Place::Function(function, 0) => Some(function),
+        _ => None,
+    }
+}

@@ -1,0 +1,187 @@
+//! The plan: what of a new build is to be measured, and what of an old profile is taken over. A file that people can read.
+
+use super::discriminate::Decision;
+use relive_profile::model::Module;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the file.
+pub const VERSION: u32 = 1;
+
+/// What to measure, and what not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`VERSION`].
+    pub relive_plan: u32,
+    /// The build that was measured.
+    pub old: Build,
+    /// The build that is to be measured.
+    pub new: Build,
+    /// How what changes can affect was found out.
+    pub impact: String,
+    /// The behaviours it is about.
+    pub behaviours: Vec<String>,
+    /// How much of the program changed, from 0 to 1.
+    pub significance: f64,
+    /// Functions whose old entries hold: nothing of them is measured.
+    pub exempt: Vec<Listed>,
+    /// Functions that are measured, and why.
+    pub measure: Vec<Measured>,
+}
+
+/// A build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// In hexadecimal.
+    pub build_id: String,
+    /// Where it was.
+    pub path: String,
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// As in the symbol table.
+    pub name: String,
+    /// As linked, in hexadecimal.
+    pub address: String,
+}
+
+/// A function that is measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Which one.
+    #[serde(flatten)]
+    pub function: Listed,
+    /// Why.
+    pub why: String,
+    /// Blocks whose old count holds all the same, by address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reusable: Vec<String>,
+}
+
+/// Why a plan cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// It is no plan.
+    #[error("not a plan of relive: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Another version.
+    #[error("a plan of version {0}, and this relive knows version {VERSION}; make it anew with `relive migrate --plan`")]
+    Version(u32),
+    /// Another build.
+    #[error("a plan for build {planned}, but this is build {found}; make one for it with `relive migrate --plan`")]
+    OtherBuild {
+        /// Which build it is for.
+        planned: String,
+        /// Which build it was used for.
+        found: String,
+    },
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Build {
+    fn of(module: &Module) -> Self {
+        Self { build_id: hex(&module.build_id), path: module.path.clone() }
+    }
+}
+
+impl Plan {
+    /// Puts decisions into a plan.
+    #[must_use]
+    pub fn new(
+        old: &Module,
+        new: &Module,
+        impact: &str,
+        behaviours: Vec<String>,
+        significance: f64,
+        decisions: &[Decision],
+    ) -> Self {
+        let mut plan = Self {
+            relive_plan: VERSION,
+            old: Build::of(old),
+            new: Build::of(new),
+            impact: impact.to_owned(),
+            behaviours,
+            significance,
+            exempt: Vec::new(),
+            measure: Vec::new(),
+        };
+        for (function, decision) in new.functions.iter().zip(decisions) {
+            let listed = Listed { name: new.name(function).to_owned(), address: format!("{:#x}", function.address) };
+            match decision.measure {
+                None => plan.exempt.push(listed),
+                Some(why) => {
+                    let mut blocks: Vec<u64> = decision
+                        .reusable
+                        .iter()
+                        .filter_map(|entry| Some(function.blocks[entry.block(function)? as usize].address))
+                        .collect();
+                    blocks.sort_unstable();
+                    blocks.dedup();
+                    let reusable = blocks.iter().map(|block| format!("{block:#x}")).collect();
+                    plan.measure.push(Measured { function: listed, why: why.text().to_owned(), reusable });
+                }
+            }
+        }
+        plan
+    }
+
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// If it is none, or one of another version.
+    pub fn read(json: &[u8]) -> Result<Self, PlanError> {
+        #[derive(Deserialize)]
+        struct Head {
+            relive_plan: u32,
+        }
+        match serde_json::from_slice::<Head>(json)?.relive_plan {
+            VERSION => Ok(serde_json::from_slice(json)?),
+            other => Err(PlanError::Version(other)),
+        }
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn write(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// Asks whether it is for the build with this build-id.
+    ///
+    /// # Errors
+    /// If it is for another one.
+    pub fn check(&self, build_id: &[u8]) -> Result<(), PlanError> {
+        let found = hex(build_id);
+        if found == self.new.build_id {
+            return Ok(());
+        }
+        Err(PlanError::OtherBuild { planned: self.new.build_id.clone(), found })
+    }
+
+    /// Addresses of the functions whose old entries are taken over.
+    #[must_use]
+    pub fn exempt_addresses(&self) -> Vec<u64> {
+        self.exempt.iter().filter_map(|listed| address(&listed.address)).collect()
+    }
+
+    /// How many functions are measured for each reason, the most frequent first.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<(&str, usize)> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for measured in &self.measure {
+            *counts.entry(&measured.why).or_default() += 1;
+        }
+        let mut all: Vec<_> = counts.into_iter().collect();
+        all.sort_by_key(|&(why, count)| (std::cmp::Reverse(count), why));
+        all
+    }
+}
+
+fn address(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
