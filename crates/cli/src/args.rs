@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Merge(Merge),
     /// Carry a profile over to another build, with a confidence on every number.
     Migrate(crate::migrate::Args),
+    /// Profile a new build by an old profile: measure only what does not hold any more, and put both together.
+    Reprofile(crate::reprofile::Args),
     /// Find the procedures, data and basic blocks of one build in another.
     Match(crate::matching::Args),
     /// Tell how good a profile is that was carried over to another build, by one measured on that build.

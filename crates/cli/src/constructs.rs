@@ -69,7 +69,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let name = shown(construct);
             let line = if args.tsv {
                 let last = last.as_deref().unwrap_or("-");
-                writeln!(out, "{}\t{}\t{}\t{last}\t{depth}", construct.level, construct.identity, field(&name))
+                writeln!(
+                    out,
+                    "{}\t{}\t{}\t{last}\t{depth}",
+                    construct.level,
+                    construct.identity,
+                    field(&name)
+                )
             } else {
                 let until = last.map(|last| format!("-{last}")).unwrap_or_default();
                 let indent = "  ".repeat(depth);

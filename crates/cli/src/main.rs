@@ -6,6 +6,7 @@ mod args;
 mod bisect;
 mod build;
 mod cc;
+mod command;
 mod constructs;
 mod dump;
 mod evaluate;
@@ -23,7 +24,9 @@ mod progress;
 mod remedy;
 mod replay;
 mod report;
+mod reprofile;
 mod run;
+mod scratch;
 mod trace;
 mod traced;
 
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         args::Command::Constructs(args) => constructs::run(&args),
         args::Command::Dump(args) => dump::run(&args),
         args::Command::Report(args) => report::run(&args),
+        args::Command::Reprofile(args) => reprofile::run(&args),
         args::Command::Evaluate(args) => evaluate::run(&args),
         args::Command::Replay(args) => replay::run(&args),
         // Ends as the command ends.

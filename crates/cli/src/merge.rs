@@ -1,8 +1,8 @@
 //! `relive merge`: adds profiles up.
 
 use crate::args::Merge;
-use crate::plan;
 use crate::output::write_to;
+use crate::plan;
 use crate::profiles;
 use anyhow::{Context as _, Result, bail};
 use relive_migrate::reprofile::unite::unite;

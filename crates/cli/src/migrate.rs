@@ -128,7 +128,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn show_plan(path: &Path, plan: &Plan) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let all = (plan.exempt.len() + plan.measure.len()) as u64;
-    let row = |what: &str, part: u64| format!("  {what:<18} {:>10} of {:>10}  {}", grouped(part), grouped(all), percent(part, all));
+    let row = |what: &str, part: u64| {
+        format!("  {what:<18} {:>10} of {:>10}  {}", grouped(part), grouped(all), percent(part, all))
+    };
     writeln!(out, "{}: {:.2} % of the code changed", path.display(), 100.0 * plan.significance)?;
     writeln!(out, "{}", row("functions that hold", plan.exempt.len() as u64))?;
     writeln!(out, "{}", row("to be measured", plan.measure.len() as u64))?;

@@ -39,8 +39,13 @@ pub(crate) struct Choice {
 
     /// What the profile is about: edges, loops, call-graph, call-frequencies, call-sequence, strides,
     /// reuse-distances, or a behaviour that --knowledge adds
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "edges",
-        help_heading = "What is measured again")]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "edges",
+        help_heading = "What is measured again"
+    )]
     pub(crate) behaviour: Vec<String>,
 
     /// The smallest constructs whose entries are taken over by themselves: statement, loop, function, class,
@@ -93,7 +98,10 @@ impl Choice {
 
 fn level(text: &str) -> Result<Level> {
     Level::parse(text).with_context(|| {
-        format!("--granularity {text}: levels are {}, or 0 to 4", Level::ALL.map(|level| level.name).join(", "))
+        format!(
+            "--granularity {text}: levels are {}, or 0 to 4",
+            Level::ALL.map(|level| level.name).join(", ")
+        )
     })
 }
 

@@ -21,7 +21,9 @@ impl Blocks {
 
     /// Takes a block out.
     pub fn remove(&mut self, function: u32, block: u32) {
-        if let Some(held) = self.0.get_mut(function as usize).and_then(|blocks| blocks.get_mut(block as usize)) {
+        if let Some(held) =
+            self.0.get_mut(function as usize).and_then(|blocks| blocks.get_mut(block as usize))
+        {
             *held = false;
         }
     }

@@ -26,7 +26,8 @@ impl Calls {
                 .functions
                 .iter()
                 .map(|function| {
-                    let mut all: Vec<u32> = function.calls.iter().flat_map(|call| callees(call.callee)).collect();
+                    let mut all: Vec<u32> =
+                        function.calls.iter().flat_map(|call| callees(call.callee)).collect();
                     all.sort_unstable();
                     all.dedup();
                     all

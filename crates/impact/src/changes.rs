@@ -97,7 +97,10 @@ fn same_data(builds: &Builds<'_>, old: u32, new: u32) -> bool {
     }
     // How long a text is, its hash tells: what follows belongs to nobody.
     let same_len = a.size == b.size || a.kind == DataKind::Text || a.kind == DataKind::JumpTable;
-    a.kind == b.kind && a.hash == b.hash && same_len && same_pointers(builds, (a.address, a.size), (b.address, b.size))
+    a.kind == b.kind
+        && a.hash == b.hash
+        && same_len
+        && same_pointers(builds, (a.address, a.size), (b.address, b.size))
 }
 
 fn same_pointers(builds: &Builds<'_>, (old, old_len): (u64, u64), (new, new_len): (u64, u64)) -> bool {

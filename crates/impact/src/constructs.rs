@@ -200,7 +200,9 @@ fn of_function(module: &Module, index: u32) -> Construct {
     let first = function.blocks.first().and_then(|block| block.line);
     let name = module.name(function);
     let identity = |line: Option<Line>, block: u32| match line {
-        Some(line) if line.line > 0 => Identity::Source { file: module.file(line).to_owned(), line: line.line },
+        Some(line) if line.line > 0 => {
+            Identity::Source { file: module.file(line).to_owned(), line: line.line }
+        }
         _ => Identity::Code { function: name.to_owned(), block },
     };
     let last = |blocks: &mut dyn Iterator<Item = u32>, first: Option<Line>| {

@@ -162,12 +162,12 @@ impl<'a> Side<'a> {
         of(Node::block(block)).flat_map(move |&edge| {
             let to = self.function.edges[edge as usize].to;
             let own = to.as_hub().is_none().then_some(edge);
-            own.into_iter().chain(to.as_hub().into_iter().flat_map(move |hub| of(Node::hub(hub)).copied())).map(
-                move |edge| {
+            own.into_iter()
+                .chain(to.as_hub().into_iter().flat_map(move |hub| of(Node::hub(hub)).copied()))
+                .map(move |edge| {
                     let way = &self.function.edges[edge as usize];
                     (way.kind, way.to, self.cases.get(&edge).copied())
-                },
-            )
+                })
         })
     }
 }
@@ -182,7 +182,8 @@ struct Code<'a> {
 impl<'a> Code<'a> {
     /// Its instructions, without fill.
     fn instructions(self) -> impl Iterator<Item = Insn> + 'a {
-        Decode::new(self.bytes, LinkAddr(self.at)).filter(|insn| !insn.is_padding() && !insn.is_landing_mark())
+        Decode::new(self.bytes, LinkAddr(self.at))
+            .filter(|insn| !insn.is_padding() && !insn.is_landing_mark())
     }
 
     /// The bytes of one of them.

@@ -6,10 +6,12 @@ mod search;
 
 pub(crate) use args::Args;
 
+use crate::command::mentions_file;
 use crate::instrument::{Made, Subject, Wanted, beside, write_program};
 use crate::output::{Finding, grouped};
 use crate::progress::{Phase, Progress};
 use crate::remedy::with_remedy;
+use crate::scratch::Scratch;
 use anyhow::{Context as _, Result, anyhow, bail};
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options as LoadOptions};
@@ -17,13 +19,11 @@ use relive_image::program::{FunctionId, Program, analyze_watched};
 use relive_probe::describe::Fate;
 use run::Outcome;
 use std::collections::HashSet;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Searches.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if !args.command.iter().any(|word| word.as_bytes().windows(2).any(|pair| pair == b"{}")) {
+    if !mentions_file(&args.command) {
         bail!("the command does not say where the program goes: write {{}} in its place");
     }
     let loaded = Loaded::open(&args.binary, &LoadOptions::default()).map_err(with_remedy)?;
@@ -193,33 +193,4 @@ fn print(args: &Args, program: &Program<'_>, culprits: &[FunctionId], difference
     }
     println!("without: relive instrument {binary} -o OUT --except {}", names.join(","));
     println!("to check the rewriting itself: relive instrument {binary} -o OUT --verify");
-}
-
-/// A temporary folder that goes when this value goes.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        let base = std::env::temp_dir();
-        for number in 0..1000u32 {
-            let path = base.join(format!("relive-bisect.{}.{number}", std::process::id()));
-            match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error).context(cannot(&base)),
-            }
-        }
-        bail!(cannot(&base))
-    }
-}
-
-fn cannot(base: &Path) -> String {
-    format!("cannot make a temporary folder in {}: set TMPDIR to another place", base.display())
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nothing depends on it being gone.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -1,9 +1,9 @@
 //! Runs a command and keeps what it did, to be compared.
 
+use crate::command::with_file;
 use anyhow::{Context as _, Result};
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -39,7 +39,7 @@ impl Subject<'_> {
     /// Runs it once.
     pub(crate) fn run(&self) -> Result<Outcome> {
         let words: Vec<OsString> =
-            self.command.iter().map(|word| with_file(word, self.file.as_os_str().as_bytes())).collect();
+            self.command.iter().map(|word| with_file(word, self.file.as_os_str())).collect();
         let (name, args) = words.split_first().context("no command")?;
         let (out, err) = (self.scratch.join("stdout"), self.scratch.join("stderr"));
         let mut command = Command::new(name);
@@ -76,19 +76,6 @@ impl Subject<'_> {
             std::thread::sleep(GLANCE);
         }
     }
-}
-
-/// `word` with `{}` replaced.
-fn with_file(word: &OsString, file: &[u8]) -> OsString {
-    let mut out = Vec::new();
-    let mut rest = word.as_bytes();
-    while let Some(at) = rest.windows(2).position(|pair| pair == b"{}") {
-        out.extend(&rest[..at]);
-        out.extend(file);
-        rest = &rest[at + 2..];
-    }
-    out.extend(rest);
-    OsString::from_vec(out)
 }
 
 impl Outcome {

@@ -1,6 +1,7 @@
 //! `relive evaluate`: how good a carried profile is.
 
 mod json;
+mod migration;
 mod text;
 
 use crate::output::write_to;
@@ -17,6 +18,8 @@ EXAMPLES:
   relive evaluate monday.rprof tuesday.rprof
       two measurements of one build: how much one run differs from the next
   relive evaluate carried.rprof fresh.rprof --json | jq '.bp, .cc'
+  relive evaluate merged.rprof fresh.rprof --migration plan.json --old carried.rprof
+      Acc, precision, recall and F-measure of a migration (docs/migrating.md)
 
 Exit status: 0 done, 2 a file cannot be read, is not a profile or counts nothing, or the two are of
 different builds.";
@@ -30,6 +33,26 @@ pub(crate) struct Args {
 
     /// The profile to judge it by, measured on that build
     fresh: PathBuf,
+
+    /// Judge a migration: CARRIED is what `relive merge --plan` made, by this plan
+    #[arg(long, value_name = "PLAN", requires = "old", help_heading = "Migrations")]
+    migration: Option<PathBuf>,
+
+    /// With --migration: what was carried over from the old build, before anything was measured
+    #[arg(long, value_name = "PROFILE", requires = "migration", help_heading = "Migrations")]
+    old: Option<PathBuf>,
+
+    /// With --migration: another profile of the same run as FRESH. Entries in which the two differ have no right count
+    #[arg(long, value_name = "PROFILE", requires = "migration", help_heading = "Migrations")]
+    again: Option<PathBuf>,
+
+    /// With --migration: how long it takes to profile everything, in seconds
+    #[arg(long, value_name = "SECONDS", requires = "migrated_time", help_heading = "Migrations")]
+    full_time: Option<f64>,
+
+    /// With --migration: how long it took this way, all that migration takes included
+    #[arg(long, value_name = "SECONDS", requires = "full_time", help_heading = "Migrations")]
+    migrated_time: Option<f64>,
 
     /// Print all figures as JSON (schema: docs/evaluate-json.md)
     #[arg(long, help_heading = "What to print")]
@@ -50,6 +73,9 @@ pub(crate) struct Args {
 
 /// Compares the two and prints what was asked for.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if let (Some(plan), Some(old)) = (&args.migration, &args.old) {
+        return migration::run(args, plan, old);
+    }
     let (carried, fresh) = (profiles::open(&args.carried)?, profiles::open(&args.fresh)?);
     let found = match evaluate(&carried, &fresh) {
         Ok(found) => found,

@@ -56,9 +56,8 @@ pub fn discriminate(
     behaviours: &[&Behaviour],
     grouping: &dyn Grouping,
 ) -> Vec<Decision> {
-    let own: Vec<Unit<'_>> = (0..builds.new.functions.len() as u32)
-        .map(|new| Unit::new(builds, affected, new))
-        .collect();
+    let own: Vec<Unit<'_>> =
+        (0..builds.new.functions.len() as u32).map(|new| Unit::new(builds, affected, new)).collect();
     let mut decisions: Vec<Decision> =
         own.iter().map(|_| Decision { measure: None, reusable: HashSet::new() }).collect();
     for behaviour in behaviours {

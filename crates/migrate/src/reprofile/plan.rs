@@ -3,7 +3,7 @@
 use super::discriminate::Decision;
 use relive_profile::model::Module;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The version of the file.
 pub const VERSION: u32 = 1;
@@ -67,10 +67,14 @@ pub enum PlanError {
     #[error("not a plan of relive: {0}")]
     Json(#[from] serde_json::Error),
     /// Another version.
-    #[error("a plan of version {0}, and this relive knows version {VERSION}; make it anew with `relive migrate --plan`")]
+    #[error(
+        "a plan of version {0}, and this relive knows version {VERSION}; make it anew with `relive migrate --plan`"
+    )]
     Version(u32),
     /// Another build.
-    #[error("a plan for build {planned}, but this is build {found}; make one for it with `relive migrate --plan`")]
+    #[error(
+        "a plan for build {planned}, but this is build {found}; make one for it with `relive migrate --plan`"
+    )]
     OtherBuild {
         /// Which build it is for.
         planned: String,
@@ -111,7 +115,8 @@ impl Plan {
             measure: Vec::new(),
         };
         for (function, decision) in new.functions.iter().zip(decisions) {
-            let listed = Listed { name: new.name(function).to_owned(), address: format!("{:#x}", function.address) };
+            let listed =
+                Listed { name: new.name(function).to_owned(), address: format!("{:#x}", function.address) };
             match decision.measure {
                 None => plan.exempt.push(listed),
                 Some(why) => {
@@ -167,6 +172,16 @@ impl Plan {
     #[must_use]
     pub fn exempt_addresses(&self) -> Vec<u64> {
         self.exempt.iter().filter_map(|listed| address(&listed.address)).collect()
+    }
+
+    /// Of functions that are measured, by address: addresses of blocks whose old count holds all the same.
+    #[must_use]
+    pub fn reusable_blocks(&self) -> HashMap<u64, HashSet<u64>> {
+        let of = |measured: &Measured| {
+            let blocks = measured.reusable.iter().filter_map(|block| address(block)).collect();
+            Some((address(&measured.function.address)?, blocks))
+        };
+        self.measure.iter().filter_map(of).collect()
     }
 
     /// How many functions are measured for each reason, the most frequent first.

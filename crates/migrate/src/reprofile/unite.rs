@@ -35,13 +35,17 @@ pub fn unite(
         if is_exempt(function.address) {
             continue;
         }
-        let Some(measured) = fresh_at.get(&function.address).filter(|f| f.state == State::Measured) else { continue };
+        let Some(measured) = fresh_at.get(&function.address).filter(|f| f.state == State::Measured) else {
+            continue;
+        };
         if !same_shape(function, measured) {
             let name = fresh.name(measured).to_owned();
             return Err(UniteError::NotMeasured(name));
         }
         take(function, measured);
-        for site in fresh.sites.iter().filter(|site| measured.calls.iter().any(|call| call.address == site.address)) {
+        for site in
+            fresh.sites.iter().filter(|site| measured.calls.iter().any(|call| call.address == site.address))
+        {
             sites.insert(site.address, &site.targets);
         }
     }

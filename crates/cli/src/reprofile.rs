@@ -1,0 +1,236 @@
+//! `relive reprofile`: a whole round of ProfMig. What of an old profile still holds is taken over, the rest is measured, and
+//! both are put together.
+
+use crate::build::choose;
+use crate::command::{mentions_file, with_file};
+use crate::instrument::{CountMode, Made, Subject, write_program};
+use crate::matching::fingerprint;
+use crate::output::{grouped, percent, write_to};
+use crate::plan::{Choice, Impact, Planning};
+use crate::profiles;
+use crate::progress::{Phase, Progress};
+use crate::remedy::with_remedy;
+use crate::scratch::Scratch;
+use anyhow::{Context as _, Result, bail};
+use relive_image::lines::Lines;
+use relive_image::loader::{Loaded, Options};
+use relive_image::program::analyze_watched;
+use relive_image::watch::Watch;
+use relive_matching::match_builds;
+use relive_migrate::carry::{Old, carry};
+use relive_migrate::reprofile::unite::unite;
+use relive_probe::survey::Survey;
+use relive_profile::file;
+use relive_profile::model::{Module, Profile};
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  relive reprofile app-1.0.rprof --to app-1.1 -o app-1.1.rprof -- {} input.txt
+      what app-1.1 does with input.txt, by what app-1.0 did with it: only functions that changed are measured. {} stands
+      for the new build
+  relive reprofile app-1.0.rprof --to app-1.1 -o app-1.1.rprof --impact checked \\
+      --check-profile small-1.0.rprof --check-command '{} small.txt' -- {} input.txt
+      a short run of all of it first tells what counts something else now, and that is measured
+
+Exit status: 0 done, 2 a file cannot be read, or the command cannot be run or failed.";
+
+/// Arguments of `relive reprofile`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The profile of the old build
+    profile: PathBuf,
+
+    /// The new build
+    #[arg(long, value_name = "BINARY")]
+    to: PathBuf,
+
+    /// Where the profile of the new build goes
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+
+    #[command(flatten)]
+    choice: Choice,
+
+    /// With --impact checked: what the old build did on a short input
+    #[arg(long, value_name = "PROFILE", requires = "check_command", help_heading = "What is measured again")]
+    check_profile: Option<PathBuf>,
+
+    /// With --impact checked: the command that does the same with the new build, for the shell
+    #[arg(long, value_name = "CMD", requires = "check_profile", help_heading = "What is measured again")]
+    check_command: Option<String>,
+
+    /// Keep the plan too
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+
+    /// Show how long each step took
+    #[arg(long)]
+    timings: bool,
+
+    /// The command to measure, with {} where the new build goes
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+const PHASES: &[Phase] =
+    &[("read", 30), ("compare", 20), ("check", 10), ("plan", 10), ("rewrite", 20), ("run", 10)];
+
+/// Does the whole round.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if !mentions_file(&args.command) {
+        bail!(
+            "the command does not say where the new build goes: put {{}} in its place, as in -- {{}} input.txt"
+        );
+    }
+    let mut timings = Timings::new();
+    let progress = Progress::start(PHASES);
+    let scratch = Scratch::new()?;
+    let old = choose(profiles::open(&args.profile)?.modules, &args.profile, &args.to)?;
+    let loaded = Loaded::open(&args.to, &Options::default()).map_err(with_remedy)?;
+    let image = loaded.image().map_err(with_remedy).with_context(|| args.to.display().to_string())?;
+    let program = analyze_watched(&image, progress.watch());
+    let lines = Lines::new(&loaded);
+    let survey = Survey::new(&image, &program);
+    let place = std::fs::canonicalize(&args.to).unwrap_or_else(|_| args.to.clone());
+    let new = survey.module(Some(&lines), &place.to_string_lossy(), progress.watch());
+    timings.lap("read");
+    progress.next();
+    let matching = match_builds(&fingerprint(&old, &args.profile)?, &fingerprint(&new, &args.to)?);
+    timings.lap("compare");
+    progress.next();
+    let subject = Subject {
+        binary: &args.to,
+        image: &image,
+        program: &program,
+        lines: &lines,
+        mode: CountMode::Edges.into(),
+        calls: true,
+        trap: false,
+        weights: None,
+        pattern: "./relive.rprof",
+    };
+    let made = Making { subject: &subject, scratch: &scratch.0, binary: &args.to };
+    let mut choice = args.choice.clone();
+    if let (Impact::Checked, Some(profile), Some(command)) =
+        (choice.impact, &args.check_profile, &args.check_command)
+    {
+        let all = made.program("all", &|_| true, progress.watch())?;
+        let fresh = made.measure(&all, &shell(command), "check")?;
+        choice.check.extend([profile.clone(), fresh]);
+    }
+    timings.lap("check");
+    progress.next();
+    let likely = |function| survey.likelihood(function);
+    let planning = Planning { old: &old, new: &new, matching: &matching, to: &args.to, likely: &likely };
+    let plan = planning.plan(&choice)?;
+    if let Some(path) = &args.plan {
+        write_to(Some(path), |out| Ok(out.write_all(plan.write().as_bytes())?))?;
+    }
+    let exempt: HashSet<u64> = plan.exempt_addresses().into_iter().collect();
+    timings.lap("plan");
+    progress.next();
+    let rest = made.program("rest", &|address| !exempt.contains(&address), progress.watch())?;
+    timings.lap("rewrite");
+    progress.next();
+    let fresh = made.measure(&rest, &args.command, "fresh")?;
+    timings.lap("run");
+    let carried = carry(new, &[Old { module: &old, matching: &matching }], &likely);
+    let fresh: Module = choose(profiles::open(&fresh)?.modules, &fresh, &args.to)?;
+    let merged = unite(&carried, &fresh, &|address| exempt.contains(&address))?;
+    drop(progress);
+    let profile = Profile { modules: vec![merged] };
+    write_to(Some(&args.output), |out| Ok(out.write_all(&file::write(&profile))?))?;
+    timings.lap("merge");
+    let all = (plan.exempt.len() + plan.measure.len()) as u64;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", args.output.display())?;
+    let held = plan.exempt.len() as u64;
+    writeln!(
+        out,
+        "  functions taken over {:>8}  {}\n  measured again       {:>8}",
+        grouped(held),
+        percent(held, all),
+        grouped(plan.measure.len() as u64)
+    )?;
+    if args.timings {
+        timings.print();
+    }
+    Ok(())
+}
+
+fn shell(command: &str) -> Vec<OsString> {
+    ["sh", "-c", command].map(OsString::from).to_vec()
+}
+
+/// Programs that are made on the way.
+struct Making<'a> {
+    subject: &'a Subject<'a, 'a>,
+    scratch: &'a Path,
+    binary: &'a Path,
+}
+
+impl Making<'_> {
+    /// A program that counts in the functions that are `wanted`, by address. It keeps its name, in a folder of its own.
+    fn program(&self, folder: &str, wanted: &(dyn Fn(u64) -> bool + Sync), watch: &Watch) -> Result<PathBuf> {
+        let program = self.subject.program;
+        let Made { rewritten, .. } =
+            self.subject.make(&|id| wanted(program.function(id).entry.0), watch, &mut |_| ())?;
+        let folder = self.scratch.join(folder);
+        std::fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let path = folder.join(self.binary.file_name().unwrap_or_default());
+        crate::instrument::beside::link_others(self.binary, &path)?;
+        write_program(self.binary, &path, &rewritten.bytes)?;
+        Ok(path)
+    }
+
+    /// Runs a command and returns the profile it leaves.
+    fn measure(&self, program: &Path, command: &[OsString], name: &str) -> Result<PathBuf> {
+        let profile = self.scratch.join(name).with_extension("rprof");
+        let words: Vec<OsString> = command.iter().map(|word| with_file(word, program.as_os_str())).collect();
+        let (first, rest) = words.split_first().context("no command")?;
+        let shown = first.to_string_lossy();
+        let status = Command::new(first)
+            .args(rest)
+            .env("RELIVE_PROFILE", &profile)
+            .status()
+            .with_context(|| format!("cannot run {shown}: check the command behind --"))?;
+        if let Some(signal) = status.signal() {
+            bail!("{shown} was ended by signal {signal}; nothing was written");
+        }
+        if !profile.exists() {
+            bail!("{shown} left no profile: does the command run the program that {{}} stands for?");
+        }
+        Ok(profile)
+    }
+}
+
+/// How long each step took.
+struct Timings {
+    laps: Vec<(&'static str, f64)>,
+    since: Instant,
+}
+
+impl Timings {
+    fn new() -> Self {
+        Self { laps: Vec::new(), since: Instant::now() }
+    }
+
+    fn lap(&mut self, name: &'static str) {
+        self.laps.push((name, self.since.elapsed().as_secs_f64()));
+        self.since = Instant::now();
+    }
+
+    fn print(&self) {
+        for (name, seconds) in &self.laps {
+            eprintln!("{name:<10} {seconds:>8.3} s");
+        }
+    }
+}
