@@ -3,7 +3,7 @@
 
 use crate::build::choose;
 use crate::command::{mentions_file, with_file};
-use crate::instrument::{CountMode, Made, Subject, write_program};
+use crate::instrument::{CountMode, Made, Subject, Wanted, write_program};
 use crate::matching::fingerprint;
 use crate::output::{grouped, percent, write_to};
 use crate::plan::{Choice, Impact, Planning};
@@ -22,6 +22,7 @@ use relive_migrate::reprofile::unite::unite;
 use relive_probe::survey::Survey;
 use relive_profile::file;
 use relive_profile::model::{Module, Profile};
+use relive_rewrite::module::Selection;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -137,7 +138,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let exempt: HashSet<u64> = plan.exempt_addresses().into_iter().collect();
     timings.lap("plan");
     progress.next();
-    let rest = made.program("rest", &|address| !exempt.contains(&address), progress.watch())?;
+    let wanted = Wanted::by_plan(&program, &plan);
+    let rest = made.program("rest", &wanted, progress.watch())?;
     timings.lap("rewrite");
     progress.next();
     let fresh = made.measure(&rest, &args.command, "fresh")?;
@@ -178,11 +180,9 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// A program that counts in the functions that are `wanted`, by address. It keeps its name, in a folder of its own.
-    fn program(&self, folder: &str, wanted: &(dyn Fn(u64) -> bool + Sync), watch: &Watch) -> Result<PathBuf> {
-        let program = self.subject.program;
-        let Made { rewritten, .. } =
-            self.subject.make(&|id| wanted(program.function(id).entry.0), watch, &mut |_| ())?;
+    /// A program that counts what is `wanted`. It keeps its name, in a folder of its own.
+    fn program(&self, folder: &str, wanted: &dyn Selection, watch: &Watch) -> Result<PathBuf> {
+        let Made { rewritten, .. } = self.subject.make(wanted, watch, &mut |_| ())?;
         let folder = self.scratch.join(folder);
         std::fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let path = folder.join(self.binary.file_name().unwrap_or_default());

@@ -192,6 +192,9 @@ fn named<'l>(
 ) -> profile::Function {
     let name = texts.intern(&function.name());
     let state = match fate {
+        Fate::Measured(measured) if measured.plan.partial => {
+            State::EntryOnly { reason: texts.intern("measured in part, as was asked for") }
+        }
         Fate::Measured(_) | Fate::Idle => State::Measured,
         Fate::Left(reason) => State::NotMeasured { reason: texts.intern(reason) },
     };

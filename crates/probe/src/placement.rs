@@ -7,7 +7,7 @@
 
 use crate::frequency::Frequencies;
 use crate::graph::{Arc, ArcKind, Flow, Node};
-use relive_code::addr::AddrRange;
+use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{BlockId, Cfg, End};
 use std::collections::HashMap;
 
@@ -22,6 +22,8 @@ pub struct Plan {
     pub counters: u32,
     /// Branches whose counter goes right in front of the block they lead to, where others pass by: by block.
     pub fronts: HashMap<BlockId, usize>,
+    /// Whether only what is counted itself is known: nothing follows from it.
+    pub partial: bool,
     /// Whether the counter of the way in leaves out calls from measured functions, whose counts tell them.
     pub called: bool,
 }
@@ -234,6 +236,20 @@ impl Plan {
         });
         let blocks = blocks.collect();
         Self { blocks, arcs: vec![None; flow.arcs.len()], counters, ..Self::default() }
+    }
+
+    /// A counter in some blocks: nothing follows from them.
+    #[must_use]
+    pub fn part(cfg: &Cfg, flow: &Flow, is_wanted: &dyn Fn(LinkAddr) -> bool) -> Self {
+        let mut counters = 0;
+        let blocks = cfg.blocks.iter().map(|block| {
+            (block.reached && is_wanted(block.start)).then(|| {
+                counters += 1;
+                counters - 1
+            })
+        });
+        let blocks = blocks.collect();
+        Self { blocks, arcs: vec![None; flow.arcs.len()], counters, partial: true, ..Self::default() }
     }
 
     /// A counter at every entry.

@@ -60,7 +60,7 @@ impl<'a, 'd> Survey<'a, 'd> {
         let mut sites = Vec::new();
         for ((id, function), fate) in program.numbered().zip(&mut fates) {
             let Fate::Measured(measured) = fate else { continue };
-            number_sites(image, id, &function.cfg, &mut measured.sites, &mut sites);
+            number_sites(image, id, &function.cfg, &|_| true, &mut measured.sites, &mut sites);
         }
         Self { image, program, fates, sites }
     }
@@ -95,11 +95,12 @@ impl<'a, 'd> Survey<'a, 'd> {
     }
 }
 
-/// Numbers the calls of a function whose targets only a run can tell.
+/// Numbers the calls of a function whose targets only a run can tell, as far as anyone asks for the block they are in.
 pub fn number_sites(
     image: &Image<'_>,
     function: FunctionId,
     cfg: &Cfg,
+    is_asked: &dyn Fn(BlockId) -> bool,
     numbers: &mut HashMap<BlockId, u32>,
     sites: &mut Vec<(FunctionId, BlockId)>,
 ) {
@@ -115,7 +116,7 @@ pub fn number_sites(
             }
             _ => false,
         };
-        if watched {
+        if watched && is_asked(id) {
             numbers.insert(id, sites.len() as u32);
             sites.push((function, id));
         }

@@ -25,7 +25,12 @@ const ELSEWHERE: f64 = 0.7;
 /// By function: if calls from measured functions need not be counted in it, the share of calls that are taken to
 /// come from elsewhere.
 #[must_use]
-pub fn told_by_callers(image: &Image<'_>, surveys: &[Survey], functions: &[Moved<'_>]) -> Vec<Option<f64>> {
+pub fn told_by_callers(
+    image: &Image<'_>,
+    surveys: &[Survey],
+    functions: &[Moved<'_>],
+    is_partial: &dyn Fn(usize) -> bool,
+) -> Vec<Option<f64>> {
     let mut pointers: HashSet<LinkAddr> = surveys.iter().flat_map(|s| &s.pointers).copied().collect();
     pointers.extend(image.relocations.iter().filter_map(|relocation| match relocation.filled {
         Filled::Here(at) => Some(at),
@@ -35,7 +40,7 @@ pub fn told_by_callers(image: &Image<'_>, surveys: &[Survey], functions: &[Moved
     if image.elf.kind == Kind::SharedObject {
         pointers.extend(image.dynamic_symbols.iter().filter(|s| s.defined).map(|s| s.addr));
     }
-    let shares = functions.iter().zip(told(functions)).map(|(moved, told)| {
+    let shares = functions.iter().zip(told(functions, is_partial)).map(|(moved, told)| {
         let (cfg, _) = moved.filter(|_| told)?;
         let entry = cfg.block(*cfg.entries.first()?).start;
         Some(if pointers.contains(&entry) { ELSEWHERE } else { 0.0 })
@@ -43,7 +48,7 @@ pub fn told_by_callers(image: &Image<'_>, surveys: &[Survey], functions: &[Moved
     shares.collect()
 }
 
-fn told(functions: &[Moved<'_>]) -> Vec<bool> {
+fn told(functions: &[Moved<'_>], is_partial: &dyn Fn(usize) -> bool) -> Vec<bool> {
     let entry = |cfg: &Cfg| match cfg.entries[..] {
         [entry] => Some(cfg.block(entry).start),
         _ => None,
@@ -88,6 +93,9 @@ fn told(functions: &[Moved<'_>]) -> Vec<bool> {
             }
         }
     }
+    // Who is measured in part does not know how often it calls.
+    let in_part = (0..functions.len()).filter(|&i| is_partial(i));
+    uncertain.extend(in_part.flat_map(|i| callees[i].iter().map(|&callee| callee as usize)));
     uncertain.into_iter().for_each(|callee| told[callee] = false);
     told
 }

@@ -36,7 +36,7 @@ use relive_probe::steady::Steady;
 use relive_probe::survey::number_sites;
 use relive_probe::weights::Weights;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What to count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +49,29 @@ pub enum Mode {
     Edges,
 }
 
+/// What of a function to measure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent<'a> {
+    /// Nothing: it stays as it is.
+    Nothing,
+    /// All of it.
+    All,
+    /// How often these blocks run, by address, and nothing that follows from it.
+    Blocks(&'a HashSet<u64>),
+}
+
+/// Says what of each function to measure. One that says yes or no means all of it or nothing.
+pub trait Selection: Sync {
+    /// What of a function.
+    fn extent(&self, function: FunctionId) -> Extent<'_>;
+}
+
+impl<F: Fn(FunctionId) -> bool + Sync> Selection for F {
+    fn extent(&self, function: FunctionId) -> Extent<'_> {
+        if self(function) { Extent::All } else { Extent::Nothing }
+    }
+}
+
 /// What is asked for.
 pub struct Options<'a> {
     /// What to count.
@@ -57,8 +80,8 @@ pub struct Options<'a> {
     pub calls: bool,
     /// Fill the old code of moved functions with traps.
     pub trap: bool,
-    /// Which functions to measure.
-    pub wanted: &'a (dyn Fn(FunctionId) -> bool + Sync),
+    /// What of each function to measure.
+    pub wanted: &'a dyn Selection,
     /// What an earlier run counted, to place counters by.
     pub weights: Option<&'a Weights>,
     /// Where the profile goes.
@@ -177,7 +200,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             .enumerate()
             .map(|(i, function)| {
                 options.watch.step();
-                if !(options.wanted)(FunctionId(i as u32)) {
+                if options.wanted.extent(FunctionId(i as u32)) == Extent::Nothing {
                     return Err(Left::NotWanted);
                 }
                 let cfg = &function.cfg;
@@ -198,7 +221,8 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             .zip(&decided)
             .map(|(function, ready)| ready.as_ref().ok().map(|ready| (&function.cfg, &ready.measured.flow)))
             .collect();
-        let told = told_by_callers(image, &surveys, &moved);
+        let is_partial = |i: usize| matches!(options.wanted.extent(FunctionId(i as u32)), Extent::Blocks(_));
+        let told = told_by_callers(image, &surveys, &moved, &is_partial);
         decided.par_iter_mut().enumerate().for_each(|(i, ready)| {
             let Ok(Ready { promotions, measured, .. }) = ready else { return };
             (measured.plan, *promotions) =
@@ -547,8 +571,12 @@ fn placed(
     let function = program.function(id);
     let cfg = &function.cfg;
     let tight = Tight::find(cfg, &image.elf, flow);
+    let apart = |plan| (plan, Promotions { lines: lines(cfg, &tight), ..Promotions::default() });
+    if let Extent::Blocks(blocks) = options.wanted.extent(id) {
+        return apart(Plan::part(cfg, flow, &|block| blocks.contains(&block.0)));
+    }
     if options.mode == Mode::Functions {
-        return (Plan::functions(flow), Promotions { lines: lines(cfg, &tight), ..Promotions::default() });
+        return apart(Plan::functions(flow));
     }
     let measured = options.weights.and_then(|w| w.frequencies(function.entry, cfg, &image.elf, flow));
     let often = measured.unwrap_or_else(|| Frequencies::estimate(cfg, &image.elf, flow));
@@ -607,8 +635,13 @@ fn number(
         if !options.calls {
             continue;
         }
-        let cfg = &program.functions[i].cfg;
-        number_sites(image, FunctionId(i as u32), cfg, &mut measured.sites, &mut sites);
+        let (id, cfg) = (FunctionId(i as u32), &program.functions[i].cfg);
+        let extent = options.wanted.extent(id);
+        let is_counted = |block: BlockId| match extent {
+            Extent::Blocks(blocks) => blocks.contains(&cfg.block(block).start.0),
+            _ => true,
+        };
+        number_sites(image, id, cfg, &is_counted, &mut measured.sites, &mut sites);
     }
     layout.sites = sites.len() as u32;
     if layout.sites > 0 {

@@ -125,7 +125,7 @@ impl Trial<'_, '_> {
     /// Rewrites the functions that are wanted.
     fn make(&self, wanted: &(dyn Fn(FunctionId) -> bool + Sync)) -> Result<Made> {
         let progress = Progress::start(REWRITING);
-        self.subject.make(wanted, progress.watch(), &mut |_| progress.next())
+        self.subject.make(&|id| wanted(id), progress.watch(), &mut |_| progress.next())
     }
 
     /// Makes sure that the program as it is still does what it did: otherwise the difference is none of

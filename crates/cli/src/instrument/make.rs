@@ -3,12 +3,12 @@
 use anyhow::{Result, anyhow};
 use relive_image::image::Image;
 use relive_image::lines::Lines;
-use relive_image::program::{FunctionId, Program};
+use relive_image::program::Program;
 use relive_image::watch::Watch;
 use relive_probe::describe::{self, describe};
 use relive_probe::weights::Weights;
 use relive_profile::model as profile;
-use relive_rewrite::module::{Mode, Options, Outline, Refusal, Rewriter, Rewritten};
+use relive_rewrite::module::{Mode, Options, Outline, Refusal, Rewriter, Rewritten, Selection};
 use std::path::Path;
 
 /// What is to be rewritten, and how.
@@ -31,10 +31,10 @@ pub(crate) struct Made {
 }
 
 impl Subject<'_, '_> {
-    /// Rewrites it so that the functions that are `wanted` are measured.
+    /// Rewrites it so that what is `wanted` of each function is measured.
     pub(crate) fn make(
         &self,
-        wanted: &(dyn Fn(FunctionId) -> bool + Sync),
+        wanted: &dyn Selection,
         watch: &Watch,
         lap: &mut dyn FnMut(&'static str),
     ) -> Result<Made> {

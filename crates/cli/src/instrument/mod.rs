@@ -19,8 +19,10 @@ use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options as LoadOptions};
 use relive_image::names::demangle;
 use relive_image::program::{FunctionId, Program, analyze_watched};
+use relive_migrate::reprofile::plan::Plan;
 use relive_probe::describe::build_id;
-use std::collections::HashSet;
+use relive_rewrite::module::{Extent, Selection};
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -76,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         pattern: &pattern,
     };
     lap("prepare");
-    let Made { outline, rewritten } = subject.make(&|id| wanted.has(id), progress.watch(), &mut lap)?;
+    let Made { outline, rewritten } = subject.make(&wanted, progress.watch(), &mut lap)?;
     if args.keep_name {
         beside::link_others(&args.binary, &output)?;
     }
@@ -125,6 +127,8 @@ fn pattern(args: &Args, output: &Path) -> Result<String> {
 pub(crate) struct Wanted {
     only: Option<HashSet<FunctionId>>,
     except: HashSet<FunctionId>,
+    /// Blocks to count in functions that are measured in part, by address.
+    parts: HashMap<FunctionId, HashSet<u64>>,
 }
 
 impl Wanted {
@@ -136,12 +140,31 @@ impl Wanted {
     ) -> Result<Self> {
         let (plans, except): (Vec<&String>, Vec<&String>) =
             except.iter().partition(|name| Path::new(name).extension().is_some_and(|end| end == "json"));
-        let mut except: Vec<String> = except.into_iter().cloned().collect();
-        for path in plans {
-            except.extend(exempt(image, Path::new(path))?);
-        }
+        let except: Vec<String> = except.into_iter().cloned().collect();
         let only = if only.is_empty() { None } else { Some(find(program, only, "--only")?) };
-        Ok(Self { only, except: find(program, &except, "--except")? })
+        let mut wanted = Self { only, except: find(program, &except, "--except")?, parts: HashMap::new() };
+        for path in plans {
+            let Self { except, parts, .. } = Self::by_plan(program, &plan_for(image, Path::new(path))?);
+            wanted.except.extend(except);
+            wanted.parts.extend(parts);
+        }
+        Ok(wanted)
+    }
+
+    /// What a plan, which is for this build, wants measured.
+    pub(crate) fn by_plan(program: &Program<'_>, plan: &Plan) -> Self {
+        let exempt: HashSet<u64> = plan.exempt_addresses().into_iter().collect();
+        let mut counted = plan.counted_blocks();
+        let mut wanted = Self { only: None, except: HashSet::new(), parts: HashMap::new() };
+        for (id, function) in program.numbered() {
+            if exempt.contains(&function.entry.0) {
+                wanted.except.insert(id);
+            }
+            if let Some(blocks) = counted.remove(&function.entry.0) {
+                wanted.parts.insert(id, blocks);
+            }
+        }
+        wanted
     }
 
     pub(crate) fn has(&self, id: FunctionId) -> bool {
@@ -149,11 +172,21 @@ impl Wanted {
     }
 }
 
-/// Addresses of the functions that need not be measured by a plan, which must be for this build.
-fn exempt(image: &Image<'_>, path: &Path) -> Result<Vec<String>> {
+impl Selection for Wanted {
+    fn extent(&self, id: FunctionId) -> Extent<'_> {
+        match self.parts.get(&id) {
+            _ if !self.has(id) => Extent::Nothing,
+            Some(blocks) => Extent::Blocks(blocks),
+            None => Extent::All,
+        }
+    }
+}
+
+/// A plan, which must be for this build.
+fn plan_for(image: &Image<'_>, path: &Path) -> Result<Plan> {
     let plan = crate::plan::open(path)?;
     plan.check(&build_id(&image.elf, &image.identity)).with_context(|| path.display().to_string())?;
-    Ok(plan.exempt.into_iter().map(|function| function.address).collect())
+    Ok(plan)
 }
 
 /// The functions of that name, mangled or not, or at that address.

@@ -14,7 +14,7 @@ mod evidence;
 mod settle;
 mod targets;
 
-use evidence::Evidence;
+use evidence::{Evidence, Seen};
 use rayon::prelude::*;
 use relive_matching::Matching;
 use relive_profile::model::{Count, Function, Module, Source, State};
@@ -68,6 +68,29 @@ pub fn carry(mut new: Module, olds: &[Old<'_>], likely: &Likelihood<'_>) -> Modu
     new.last_run = order.iter().map(|old| old.module.last_run).max().unwrap_or(0);
     new.carried = sources(&order);
     new
+}
+
+/// Puts counts of some blocks, measured since, into a function whose others were carried over, and settles its edges anew around them.
+/// Counts of other blocks stay.
+pub fn settle_around(function: &mut Function, measured: &[(u32, Count)]) {
+    let seen = |count: Option<Count>| {
+        let count = count?;
+        Some(Seen { count: count.value(), origin: count.origin, confidence: count.confidence })
+    };
+    for &(block, count) in measured {
+        if let Some(block) = function.blocks.get_mut(block as usize) {
+            block.count = Some(count);
+        }
+    }
+    let evidence = Evidence {
+        blocks: function.blocks.iter().map(|block| seen(block.count)).collect(),
+        edges: function.edges.iter().map(|edge| seen(edge.count)).collect(),
+        odds: vec![None; function.edges.len()],
+    };
+    let settled = settle::settle(function, &evidence, &[]);
+    for (edge, count) in function.edges.iter_mut().zip(settled.edges) {
+        edge.count = Some(count);
+    }
 }
 
 /// What no old build could measure is not known in the new one either, and for the same reason.

@@ -58,7 +58,7 @@ fn decide(
     runs: &[(&Function, &Function)],
 ) -> Decision {
     let function = &builds.new.functions[new as usize];
-    let mut decision = Decision { measure: None, reusable: Default::default() };
+    let mut decision = Decision::open();
     let all = || behaviours.iter().flat_map(|behaviour| entries::of(function, behaviour.about));
     let old = builds.old_function(new);
     let measured = old.is_some_and(|old| builds.old.functions[old as usize].state == State::Measured);
@@ -78,12 +78,7 @@ fn decide(
         } else {
             Some(Why::Affected)
         };
-        match objection.or((!measured && old.is_some()).then_some(Why::NotMeasured)) {
-            None => {
-                decision.reusable.insert(entry);
-            }
-            Some(why) => decision.measure = decision.measure.max(Some(why)),
-        }
+        decision.note(entry, objection.or((!measured && old.is_some()).then_some(Why::NotMeasured)));
     }
     decision
 }

@@ -44,7 +44,46 @@ pub struct Decision {
     pub measure: Option<Why>,
     /// Entries whose old count still holds.
     pub reusable: HashSet<Entry>,
+    /// Entries whose old count does not.
+    pub again: HashSet<Entry>,
 }
+
+impl Decision {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn open() -> Self {
+        Self { measure: None, reusable: HashSet::new(), again: HashSet::new() }
+    }
+
+    /// Takes note of an entry.
+    pub fn note(&mut self, entry: Entry, objection: Option<Why>) {
+        match objection {
+            None => self.reusable.insert(entry),
+            Some(_) => self.again.insert(entry),
+        };
+        self.measure = self.measure.max(objection);
+    }
+
+    /// The blocks to count if that is all there is to measure: few, and none of them an edge. `None` if the whole function is
+    /// measured, from which everything follows.
+    #[must_use]
+    pub fn blocks(&self, function: &Function) -> Option<Vec<u32>> {
+        let blocks: Option<Vec<u32>> = self
+            .again
+            .iter()
+            .map(|entry| match *entry {
+                Entry::Block(block) => Some(block),
+                Entry::Edge(_) | Entry::Function => None,
+            })
+            .collect();
+        let mut blocks = blocks.filter(|blocks| SOME * blocks.len() <= function.blocks.len())?;
+        blocks.sort_unstable();
+        Some(blocks)
+    }
+}
+
+/// Counters that tell everything sit on about every third block.
+const SOME: usize = 3;
 
 /// What becomes of each function of the new build.
 ///
@@ -58,20 +97,14 @@ pub fn discriminate(
 ) -> Vec<Decision> {
     let own: Vec<Unit<'_>> =
         (0..builds.new.functions.len() as u32).map(|new| Unit::new(builds, affected, new)).collect();
-    let mut decisions: Vec<Decision> =
-        own.iter().map(|_| Decision { measure: None, reusable: HashSet::new() }).collect();
+    let mut decisions: Vec<Decision> = own.iter().map(|_| Decision::open()).collect();
     for behaviour in behaviours {
         let level = behaviour.granularity.max(affected.level);
         let whole = Whole::of(builds, &own, level, grouping);
         for (i, (unit, decision)) in own.iter().zip(&mut decisions).enumerate() {
             let verdict = whole.verdict(i);
             for entry in entries::of(unit.function, behaviour.about) {
-                match verdict.or_else(|| unit.objection(entry, level)) {
-                    None => {
-                        decision.reusable.insert(entry);
-                    }
-                    Some(why) => decision.measure = decision.measure.or(Some(why)),
-                }
+                decision.note(entry, verdict.or_else(|| unit.objection(entry, level)));
             }
         }
     }

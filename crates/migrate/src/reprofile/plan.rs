@@ -55,6 +55,9 @@ pub struct Measured {
     pub function: Listed,
     /// Why.
     pub why: String,
+    /// The blocks to count, by address; everything if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub count: Vec<String>,
     /// Blocks whose old count holds all the same, by address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reusable: Vec<String>,
@@ -127,8 +130,12 @@ impl Plan {
                         .collect();
                     blocks.sort_unstable();
                     blocks.dedup();
-                    let reusable = blocks.iter().map(|block| format!("{block:#x}")).collect();
-                    plan.measure.push(Measured { function: listed, why: why.text().to_owned(), reusable });
+                    let shown = |block: u64| format!("{block:#x}");
+                    let reusable = blocks.into_iter().map(shown).collect();
+                    let count = decision.blocks(function).unwrap_or_default().into_iter();
+                    let count = count.map(|block| shown(function.blocks[block as usize].address)).collect();
+                    let why = why.text().to_owned();
+                    plan.measure.push(Measured { function: listed, why, count, reusable });
                 }
             }
         }
@@ -177,11 +184,21 @@ impl Plan {
     /// Of functions that are measured, by address: addresses of blocks whose old count holds all the same.
     #[must_use]
     pub fn reusable_blocks(&self) -> HashMap<u64, HashSet<u64>> {
-        let of = |measured: &Measured| {
-            let blocks = measured.reusable.iter().filter_map(|block| address(block)).collect();
-            Some((address(&measured.function.address)?, blocks))
+        self.blocks(|measured| &measured.reusable)
+    }
+
+    /// Of functions that are measured only in part, by address: addresses of the blocks to count.
+    #[must_use]
+    pub fn counted_blocks(&self) -> HashMap<u64, HashSet<u64>> {
+        self.blocks(|measured| &measured.count)
+    }
+
+    fn blocks(&self, of: impl Fn(&Measured) -> &[String]) -> HashMap<u64, HashSet<u64>> {
+        let blocks = |measured: &Measured| {
+            let blocks: HashSet<u64> = of(measured).iter().filter_map(|block| address(block)).collect();
+            Some((address(&measured.function.address)?, blocks)).filter(|(_, blocks)| !blocks.is_empty())
         };
-        self.measure.iter().filter_map(of).collect()
+        self.measure.iter().filter_map(blocks).collect()
     }
 
     /// How many functions are measured for each reason, the most frequent first.
