@@ -122,11 +122,13 @@ fn in_one_command() {
     run("checked", &["--behaviour", "loops", "--check-profile", &short, "--check-command", "{} 20"]);
     let checked = plan(&by);
     assert!(names(&checked["exempt"]).contains(&"main"), "{checked}");
-    let loops = |profile: &str| stdout(&["dump", profile, "--loops"]);
-    let columns = |table: String| -> Vec<Vec<String>> {
-        table.lines().map(|line| line.split('\t').skip(1).map(Into::into).collect()).collect()
+    // How often the loop in `grow` goes round depends on numbers that come later: what no short run knows.
+    let loops = |profile: &str| -> Vec<Vec<String>> {
+        let table = stdout(&["dump", profile, "--loops"]);
+        let rows = table.lines().map(|line| line.split('\t').skip(1).map(Into::into).collect::<Vec<String>>());
+        rows.filter(|row| row[0] != "grow").collect()
     };
-    assert_eq!(columns(loops(text(&output))), columns(loops(&second)));
+    assert_eq!(loops(text(&output)), loops(&second));
 }
 
 #[test]
