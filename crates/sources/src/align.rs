@@ -197,7 +197,7 @@ fn weight(a: &Node, b: &Node, look_a: &Look, look_b: &Look) -> u32 {
 
 fn look(structure: &Structure, node: u32) -> Look {
     let mut parts = if structure.nodes[node as usize].children.is_empty() {
-        structure.own(node).iter().map(|&token| structure.says(token)).collect::<Vec<_>>()
+        structure.own(node).iter().map(|&token| structure.tokens[token as usize].hash).collect::<Vec<_>>()
     } else {
         let inside = structure.subtree(node);
         inside[1..].iter().map(|&node| structure.nodes[node as usize].hash).collect()

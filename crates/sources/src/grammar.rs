@@ -93,8 +93,8 @@ impl Class {
 
     fn of_go(kind: &str) -> Self {
         match kind {
-            "source_file" | "type_declaration" | "var_declaration" | "var_spec_list" | "import_declaration"
-            | "import_spec_list" => Self::List,
+            "source_file" | "var_spec_list" | "import_spec_list" => Self::List,
+            "type_declaration" | "var_declaration" | "import_declaration" => Self::Namespace,
             "function_declaration" | "method_declaration" => Self::Item(What::Function),
             "type_spec" | "type_alias" => Self::Item(What::Type),
             "var_spec" => Self::Item(What::Variable),

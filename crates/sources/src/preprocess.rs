@@ -83,7 +83,7 @@ struct Preprocessor<'a> {
 /// Lexes a text and sorts its tokens.
 pub(crate) fn prepare(text: &[u8], language: Language) -> Prepared {
     let tokens = lex(text, language);
-    let include_guard = include_guard(text, &tokens);
+    let include_guards = include_guards(text, &tokens);
     let out = Prepared {
         tokens: Vec::with_capacity(tokens.len()),
         sight: Vec::with_capacity(tokens.len()),
@@ -99,7 +99,7 @@ pub(crate) fn prepare(text: &[u8], language: Language) -> Prepared {
             while end < tokens.len() && tokens[end].directive == Directive::Rest {
                 end += 1;
             }
-            state.directive(&tokens[at..end], include_guard == Some(at));
+            state.directive(&tokens[at..end], include_guards.contains(&at));
         } else {
             let order = tokens[at].kind == TokenKind::Order;
             state.push(tokens[at], if order { Sight::Attached } else { Sight::Shown });
@@ -112,19 +112,60 @@ pub(crate) fn prepare(text: &[u8], language: Language) -> Prepared {
     state.out
 }
 
-/// The `#ifndef` that keeps a header from being read twice, as an index of its first token. Its name says nothing.
-fn include_guard(text: &[u8], tokens: &[Token]) -> Option<usize> {
-    let word = |at: usize| tokens.get(at).map(|token| token.text(text));
-    let first = tokens.first()?;
-    let guards = first.directive == Directive::First
-        && word(1) == Some(b"ifndef")
-        && tokens.get(3)?.directive == Directive::First
-        && word(4) == Some(b"define")
-        && word(5) == word(2)
-        && tokens.get(6).is_none_or(|token| token.directive != Directive::Rest);
-    let last = tokens.iter().rposition(|token| token.directive == Directive::First)?;
-    let ends = word(last + 1) == Some(b"endif") && tokens[last + 1..].iter().all(|t| t.directive == Directive::Rest);
-    (guards && ends).then_some(0)
+/// The `#ifndef`s that keep text from being read twice, as places of their first tokens: their macro is defined
+/// right inside, and code follows. They say nothing about that code.
+fn include_guards(text: &[u8], tokens: &[Token]) -> HashSet<usize> {
+    struct Open {
+        place: usize,
+        name: Option<u64>,
+        defined: bool,
+        code: bool,
+    }
+    let mut open: Vec<Open> = Vec::new();
+    let mut found = HashSet::new();
+    for (place, token) in tokens.iter().enumerate() {
+        if token.directive == Directive::No {
+            if let Some(open) = open.last_mut() {
+                open.code = true;
+            }
+        }
+        if token.directive != Directive::First {
+            continue;
+        }
+        let rest = tokens[place + 1..].iter().take_while(|token| token.directive == Directive::Rest);
+        let rest = rest.take(4).collect::<Vec<_>>();
+        let Some((word, rest)) = rest.split_first() else { continue };
+        match (word.text(text), rest) {
+            (b"if" | b"ifdef", _) => open.push(Open { place, name: None, defined: false, code: false }),
+            (b"ifndef", _) => {
+                let name = rest.first().map(|name| name.hash);
+                open.push(Open { place, name, defined: false, code: false });
+            }
+            (b"define", [name, body @ ..]) => {
+                let says = body.iter().any(|token| token.text(text) != b"1");
+                if let Some(open) = open.last_mut() {
+                    open.defined |= !says && open.name == Some(name.hash);
+                }
+            }
+            (b"else" | b"elif" | b"elifdef" | b"elifndef", _) => {
+                if let Some(open) = open.last_mut() {
+                    open.name = None;
+                    open.defined = false;
+                }
+            }
+            (b"endif", _) => {
+                let Some(closed) = open.pop() else { continue };
+                if closed.defined && closed.code {
+                    found.insert(closed.place);
+                }
+                if let Some(open) = open.last_mut() {
+                    open.code |= closed.code;
+                }
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 impl Preprocessor<'_> {
@@ -165,10 +206,12 @@ impl Preprocessor<'_> {
                     _ => OrderKind::Other,
                 };
                 let start = self.out.tokens.len();
-                // The macro of an include guard is part of it.
-                let guards = self.groups.len() == 1 && self.groups[0].is_include_guard;
-                if guards && kind == OrderKind::Macro && self.out.tokens.is_empty() && self.out.orders.is_empty() {
-                    return;
+                // The macro of an include guard is part of it if it stands for nothing.
+                let guards = self.groups.last().filter(|group| group.is_include_guard);
+                if let ([_, _, name], Some(group)) = (tokens, guards) {
+                    if kind == OrderKind::Macro && group.words == [name.hash] {
+                        return;
+                    }
                 }
                 for &token in tokens {
                     self.push(token, Sight::Directive);

@@ -42,7 +42,8 @@ struct Taint {
     name: String,
     used: Use,
     reach: Reach,
-    file: u32,
+    /// The definition of the name.
+    at: Ref,
     /// The change it comes from.
     what: What,
     cause: String,
@@ -113,7 +114,7 @@ fn taint(at: Ref, files: &[File], name: String, used: Use) -> Taint {
         What::Variable | What::Function | What::Declaration if !item.local => Reach::Everywhere,
         _ => Reach::Shared,
     };
-    Taint { name, used, reach, file: at.file, what: item.what, cause: item.name.clone() }
+    Taint { name, used, reach, at, what: item.what, cause: item.name.clone() }
 }
 
 fn way(item: &Item) -> Use {
@@ -221,21 +222,22 @@ fn spread(
     let mut causes = HashMap::new();
     while let Some(taint) = queue.pop_front() {
         let name = hash(taint.name.as_bytes());
-        if !seen.insert((name, taint.used, taint.reach, taint.file)) {
+        if !seen.insert((name, taint.used, taint.reach, taint.at.file)) {
             continue;
         }
         for &(at, behind) in index.0.get(&name).map_or(&[][..], Vec::as_slice) {
             let item = at.item(files);
             let known = match taint.reach {
                 Reach::Everywhere => true,
-                Reach::File => at.file == taint.file,
-                Reach::Shared => scope.shared(files, taint.file, at.file),
+                Reach::File => at.file == taint.at.file,
+                Reach::Shared => scope.shared(files, taint.at.file, at.file),
                 Reach::Directory => {
                     let path = |file: u32| directory(files[file as usize].path);
-                    path(at.file) == path(taint.file)
+                    path(at.file) == path(taint.at.file)
                 }
             };
-            if !known {
+            // A definition mentions itself, and says nothing new by that.
+            if !known || at == taint.at || item.names.contains(&taint.name) {
                 continue;
             }
             if let Some(member) = behind {
@@ -253,7 +255,7 @@ fn spread(
                     let there = counterpart.get(&at);
                     let still = there
                         .is_some_and(|&there| uses(mentions(there, others), there.item(others), name, taint.used));
-                    if !still || item.names.contains(&taint.name) {
+                    if !still {
                         continue;
                     }
                     causes.entry(at).or_insert_with(|| Cause {

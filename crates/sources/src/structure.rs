@@ -144,6 +144,7 @@ impl Structure {
         own_orders(&orders, &tokens, &mut owner, &mut nodes, &mut items, text);
         attach(&sight, &mut owner);
         split(&tokens, &sight, &guard, &orders, &mut owner, &mut nodes, text);
+        separate(&tokens, &mut owner, &mut nodes, text);
         let owned = list(&owner, &mut nodes);
         let mut structure = Self { tokens, guard, guards, nodes, items, owner, owned };
         structure.link();
@@ -312,6 +313,26 @@ fn split(
         };
         owner[at] = node;
         last = Some((at, holder, node));
+    }
+}
+
+/// Takes the `,` and `;` between members or statements from what holds these: one more or less of them is not a
+/// change of its own.
+fn separate(tokens: &[Token], owner: &mut [u32], nodes: &mut Vec<Node>, text: &[u8]) {
+    let layout = nodes.len() as u32;
+    nodes.push(Node::new(Role::Namespace, NO_KIND, 0, 0..0));
+    for at in 1..tokens.len() {
+        let holder = owner[at];
+        if !matches!(tokens[at].text(text), b"," | b";") || holder == owner[at - 1] {
+            continue;
+        }
+        let mut before = owner[at - 1];
+        while before > holder {
+            before = nodes[before as usize].parent;
+        }
+        if before == holder && holder != 0 {
+            owner[at] = layout;
+        }
     }
 }
 

@@ -170,6 +170,8 @@ impl Walk<'_> {
                 item.counts = true;
                 inner = self.add(item, frame, Mode::Members, Class::Members);
             }
+            // Names and the like.
+            _ if matches!(frame.class, Class::Namespace | Class::Context) => return None,
             _ if node.is_error() => inner.is_error = true,
             _ if frame.is_error && class != Class::Block => return None,
             _ => {
