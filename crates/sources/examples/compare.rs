@@ -25,7 +25,8 @@ fn read(root: &Path) -> Result<Tree, String> {
     let mut tree = Tree::default();
     let mut directories = vec![root.to_owned()];
     while let Some(directory) = directories.pop() {
-        let entries = std::fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        let entries =
+            std::fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
         for entry in entries.flatten() {
             let path = entry.path();
             // Links may lead back up.
@@ -47,7 +48,9 @@ fn print(found: &Changes) {
         Some(span) => format!("{}\t{}\t{}", files[span.file.0 as usize], span.first, span.last),
         None => "\t\t".to_owned(),
     };
-    let mut out = String::from("kind\twhat\tname\told_file\told_first\told_last\tnew_file\tnew_first\tnew_last\tbecause\n");
+    let mut out = String::from(
+        "kind\twhat\tname\told_file\told_first\told_last\tnew_file\tnew_first\tnew_last\tbecause\n",
+    );
     for change in &found.changes {
         let because = change.because.as_ref().map_or(String::new(), |cause| {
             let via = if cause.via == cause.name { String::new() } else { format!(" via {}", cause.via) };

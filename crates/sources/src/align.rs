@@ -128,13 +128,16 @@ impl Aligner<'_> {
     fn table(&mut self, a: &[u32], b: &[u32]) {
         let compared = a.len() * b.len() <= COMPARED;
         let look = |structure: &Structure, list: &[u32]| {
-            list.iter().map(|&node| if compared { look(structure, node) } else { Look { parts: Vec::new() } }).collect()
+            list.iter()
+                .map(|&node| if compared { look(structure, node) } else { Look { parts: Vec::new() } })
+                .collect()
         };
         let looks_a: Vec<Look> = look(self.old, a);
         let looks_b: Vec<Look> = look(self.new, b);
         let width = b.len() + 1;
         let mut best = vec![0_u32; (a.len() + 1) * width];
-        let weigh = |i: usize, j: usize| weight(self.old_node(a[i]), self.new_node(b[j]), &looks_a[i], &looks_b[j]);
+        let weigh =
+            |i: usize, j: usize| weight(self.old_node(a[i]), self.new_node(b[j]), &looks_a[i], &looks_b[j]);
         for i in (0..a.len()).rev() {
             for j in (0..b.len()).rev() {
                 let apart = best[(i + 1) * width + j].max(best[i * width + j + 1]);

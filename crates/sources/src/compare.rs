@@ -150,7 +150,8 @@ struct Said<'a> {
 impl<'a> Said<'a> {
     fn new(files: &'a [File]) -> Self {
         let items = files.iter().flat_map(|file| &file.structure.items);
-        let declared = items.filter(|item| item.signature != 0).map(|item| (item.name.as_str(), item.signature));
+        let declared =
+            items.filter(|item| item.signature != 0).map(|item| (item.name.as_str(), item.signature));
         Self { declared: declared.collect(), imports: Imports::new(files) }
     }
 
@@ -208,7 +209,8 @@ fn both(from: Ref, to: Ref, old: &[File], new: &[File]) -> Found {
     found.statements.new = count(to, new);
     let name = Some(new_item.name.clone());
     // What parameters are called in a declaration means nothing.
-    let same_face = item.what == What::Declaration && item.signature == new_item.signature && item.signature != 0;
+    let same_face =
+        item.what == What::Declaration && item.signature == new_item.signature && item.signature != 0;
     for step in align(a.structure, b.structure, item.node, new_item.node) {
         match step {
             Step::Same(x, y) => {
@@ -228,13 +230,17 @@ fn both(from: Ref, to: Ref, old: &[File], new: &[File]) -> Found {
                 found.statements.deleted += a.structure.nodes[x as usize].size as usize;
                 let tokens = a.tokens(x);
                 found.old_lines.extend(a.lines(&tokens));
-                found.changes.extend(a.span(&tokens).map(|span| statement(Kind::Deleted, Some(span), None, &name)));
+                found
+                    .changes
+                    .extend(a.span(&tokens).map(|span| statement(Kind::Deleted, Some(span), None, &name)));
             }
             Step::Added(y) => {
                 found.statements.added += b.structure.nodes[y as usize].size as usize;
                 let tokens = b.tokens(y);
                 found.new_lines.extend(b.lines(&tokens));
-                found.changes.extend(b.span(&tokens).map(|span| statement(Kind::Added, None, Some(span), &name)));
+                found
+                    .changes
+                    .extend(b.span(&tokens).map(|span| statement(Kind::Added, None, Some(span), &name)));
             }
         }
     }

@@ -38,7 +38,13 @@ pub(crate) fn read(tree: &Tree) -> Vec<File<'_>> {
     files.into_par_iter().map(read).collect()
 }
 
-fn structure<'a>(path: &'a str, text: &'a [u8], mut language: Language, mut prepared: Prepared, macros: &HashSet<u64>) -> File<'a> {
+fn structure<'a>(
+    path: &'a str,
+    text: &'a [u8],
+    mut language: Language,
+    mut prepared: Prepared,
+    macros: &HashSet<u64>,
+) -> File<'a> {
     let mut shown = prepared.shown(text);
     let mut tree = language.parse(&shown);
     // A header that does not parse as C may be one of C++.
@@ -58,9 +64,14 @@ fn structure<'a>(path: &'a str, text: &'a [u8], mut language: Language, mut prep
             (walk.nodes, walk.items, walk.heads)
         }
         None => {
-            let mut root = crate::structure::Node::new(crate::structure::Role::Item, 0, 0, 0..text.len() as u32);
+            let mut root =
+                crate::structure::Node::new(crate::structure::Role::Item, 0, 0, 0..text.len() as u32);
             root.split = true;
-            (vec![root], vec![crate::structure::Item::new(0, crate::What::Other, path.to_owned())], Vec::new())
+            (
+                vec![root],
+                vec![crate::structure::Item::new(0, crate::What::Other, path.to_owned())],
+                Vec::new(),
+            )
         }
     };
     let mut structure = Structure::new(prepared, nodes, items, text);

@@ -54,9 +54,13 @@ impl Class {
             "translation_unit" | "declaration_list" | "export_declaration" => Self::List,
             "namespace_definition" | "linkage_specification" => Self::Namespace,
             "template_declaration" => Self::Wrapper,
-            "function_definition" | "inline_method_definition" | "constructor_or_destructor_definition"
+            "function_definition"
+            | "inline_method_definition"
+            | "constructor_or_destructor_definition"
             | "operator_cast_definition" => Self::Item(What::Function),
-            "declaration" | "field_declaration" | "constructor_or_destructor_declaration"
+            "declaration"
+            | "field_declaration"
+            | "constructor_or_destructor_declaration"
             | "operator_cast_declaration" => Self::Declaration,
             "type_definition" => Self::Typedef,
             "alias_declaration" | "concept_definition" => Self::Item(What::Type),

@@ -23,9 +23,8 @@ impl Language {
         let (_, extension) = path.rsplit_once('.')?;
         Some(match extension {
             "c" | "h" | "inc" | "def" => Self::C,
-            "cc" | "cpp" | "cxx" | "c++" | "C" | "hh" | "hpp" | "hxx" | "h++" | "H" | "ipp" | "tcc" | "inl" => {
-                Self::Cpp
-            }
+            "cc" | "cpp" | "cxx" | "c++" | "C" | "hh" | "hpp" | "hxx" | "h++" | "H" | "ipp" | "tcc"
+            | "inl" => Self::Cpp,
             "rs" => Self::Rust,
             "go" => Self::Go,
             _ => return None,

@@ -61,8 +61,9 @@ pub(crate) fn hash(text: &[u8]) -> u64 {
 }
 
 const MARKS: [&[u8]; 31] = [
-    b"<<=", b">>=", b"...", b"<=>", b"->*", b"..=", b"&^=", b"->", b"::", b"++", b"--", b"&&", b"||", b"==", b"!=",
-    b"<=", b">=", b"+=", b"-=", b"*=", b"/=", b"%=", b"&=", b"|=", b"^=", b"<<", b">>", b"=>", b":=", b"##", b"..",
+    b"<<=", b">>=", b"...", b"<=>", b"->*", b"..=", b"&^=", b"->", b"::", b"++", b"--", b"&&", b"||", b"==",
+    b"!=", b"<=", b">=", b"+=", b"-=", b"*=", b"/=", b"%=", b"&=", b"|=", b"^=", b"<<", b">>", b"=>", b":=",
+    b"##", b"..",
 ];
 
 struct Lexer<'a> {
@@ -249,7 +250,9 @@ impl Lexer<'_> {
     /// The end of the first `close` from `at` on, or of the text.
     fn find(&self, at: usize, close: &[u8]) -> usize {
         let rest = self.text.get(at..).unwrap_or_default();
-        rest.windows(close.len()).position(|window| window == close).map_or(self.text.len(), |p| at + p + close.len())
+        rest.windows(close.len())
+            .position(|window| window == close)
+            .map_or(self.text.len(), |p| at + p + close.len())
     }
 
     /// The end of a string; a line break ends one that is not closed, except in Rust.
@@ -294,7 +297,9 @@ impl Lexer<'_> {
                 at += 2;
             } else if is_word_start(byte) || byte.is_ascii_digit() {
                 at += 1;
-            } else if byte == b'.' && (c || self.byte(at + 1).is_ascii_digit() || self.language == Language::Go) {
+            } else if byte == b'.'
+                && (c || self.byte(at + 1).is_ascii_digit() || self.language == Language::Go)
+            {
                 at += 1;
             } else if c && byte == b'\'' && self.byte(at + 1).is_ascii_alphanumeric() {
                 at += 2;
@@ -326,11 +331,15 @@ mod tests {
 
     #[test]
     fn literals_stay_whole() {
-        assert_eq!(texts(r#"L"a\"b" '\'' 1'000 0x1p-3"#, Language::Cpp), [r#"L"a\"b""#, r"'\''", "1'000", "0x1p-3"]);
+        assert_eq!(
+            texts(r#"L"a\"b" '\'' 1'000 0x1p-3"#, Language::Cpp),
+            [r#"L"a\"b""#, r"'\''", "1'000", "0x1p-3"]
+        );
         assert_eq!(texts("R\"x(a\n)\" )x\" y", Language::Cpp), ["R\"x(a\n)\" )x\"", "y"]);
-        assert_eq!(texts("'a 'b' r#\"x\"y\"# b'c' 1..2", Language::Rust), [
-            "'a", "'b'", "r#\"x\"y\"#", "b'c'", "1", "..", "2"
-        ]);
+        assert_eq!(
+            texts("'a 'b' r#\"x\"y\"# b'c' 1..2", Language::Rust),
+            ["'a", "'b'", "r#\"x\"y\"#", "b'c'", "1", "..", "2"]
+        );
         assert_eq!(texts("`a\n//b` 'x'", Language::Go), ["`a\n//b`", "'x'"]);
     }
 

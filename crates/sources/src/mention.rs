@@ -53,7 +53,8 @@ fn of_item(structure: &Structure, item: &Item, text: &[u8], language: Language) 
             if token.kind != TokenKind::Word {
                 continue;
             }
-            let near = |at: Option<usize>| at.and_then(|at| structure.tokens.get(at)).map(|token| token.text(text));
+            let near =
+                |at: Option<usize>| at.and_then(|at| structure.tokens.get(at)).map(|token| token.text(text));
             let before = near(at.checked_sub(1));
             if let Some(behind) = behind {
                 found.behind.push((token.hash, behind as u32));
@@ -95,7 +96,9 @@ fn of_item(structure: &Structure, item: &Item, text: &[u8], language: Language) 
 /// Whether a member only points to what its type says, so that its own size does not depend on it.
 fn points(structure: &Structure, member: &Member, text: &[u8], language: Language) -> bool {
     let tokens = structure.tokens_in(&member.bytes);
-    let says = |marks: &[&[u8]]| structure.tokens[tokens.clone()].iter().any(|token| marks.contains(&token.text(text)));
+    let says = |marks: &[&[u8]]| {
+        structure.tokens[tokens.clone()].iter().any(|token| marks.contains(&token.text(text)))
+    };
     match language {
         Language::C | Language::Cpp => says(&[b"*", b"&", b"&&"]) && !says(&[b"["]),
         Language::Rust => says(&[b"*", b"&", b"Box", b"Rc", b"Arc", b"Vec"]) && !says(&[b";"]),

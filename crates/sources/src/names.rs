@@ -12,8 +12,16 @@ pub(crate) fn text_of(node: Node, text: &[u8]) -> String {
 pub(crate) fn declared(mut node: Node) -> Option<Node> {
     loop {
         match node.kind() {
-            "identifier" | "field_identifier" | "type_identifier" | "qualified_identifier" | "destructor_name"
-            | "operator_name" | "template_function" | "primitive_type" | "operator_cast" | "namespace_identifier" => {
+            "identifier"
+            | "field_identifier"
+            | "type_identifier"
+            | "qualified_identifier"
+            | "destructor_name"
+            | "operator_name"
+            | "template_function"
+            | "primitive_type"
+            | "operator_cast"
+            | "namespace_identifier" => {
                 return Some(node);
             }
             _ => {}

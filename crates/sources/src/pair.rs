@@ -61,7 +61,8 @@ impl Rule {
         let item = at.item(files);
         let node = at.node(files);
         let first = file.structure.own(item.node).first();
-        let guard = first.map_or(0, |&token| file.structure.guards[file.structure.guard[token as usize] as usize].hash);
+        let guard = first
+            .map_or(0, |&token| file.structure.guards[file.structure.guard[token as usize] as usize].hash);
         let mut key = 0;
         for (used, part) in [
             (self.path, hash(file.path.as_bytes())),
@@ -98,7 +99,8 @@ pub(crate) fn pair(old: &[File], new: &[File]) -> Vec<Pair> {
             }
             let mut taken = std::collections::HashSet::new();
             olds.retain(|&at| {
-                let found = waiting.get_mut(&rule.key(old, at)).and_then(std::collections::VecDeque::pop_front);
+                let found =
+                    waiting.get_mut(&rule.key(old, at)).and_then(std::collections::VecDeque::pop_front);
                 if let Some(found) = found {
                     taken.insert(found);
                     pairs.push((Some(at), Some(found)));

@@ -265,7 +265,8 @@ impl Preprocessor<'_> {
         self.end_branch();
         let Some(group) = self.groups.pop() else { return };
         self.guard = group.guard;
-        let filled = group.branches.iter().zip(&group.hide).filter(|(branch, hide)| !branch.is_empty() && !**hide);
+        let filled =
+            group.branches.iter().zip(&group.hide).filter(|(branch, hide)| !branch.is_empty() && !**hide);
         let filled = filled.map(|(branch, _)| branch.clone()).collect::<Vec<_>>();
         let alternatives = filled.len() > 1 && !filled.iter().all(|branch| self.is_whole(branch));
         for (index, (branch, hide)) in group.branches.iter().zip(&group.hide).enumerate() {
@@ -300,8 +301,22 @@ impl Preprocessor<'_> {
 /// other things. The grammar need not see them.
 pub(crate) fn specifier_macros(files: &[(&[u8], &Prepared)]) -> HashSet<u64> {
     const SPECIFIERS: [&str; 17] = [
-        "extern", "static", "inline", "__inline", "__inline__", "const", "volatile", "register", "__attribute__",
-        "__attribute", "__declspec", "__forceinline", "noinline", "always_inline", "visibility", "dllexport",
+        "extern",
+        "static",
+        "inline",
+        "__inline",
+        "__inline__",
+        "const",
+        "volatile",
+        "register",
+        "__attribute__",
+        "__attribute",
+        "__declspec",
+        "__forceinline",
+        "noinline",
+        "always_inline",
+        "visibility",
+        "dllexport",
         "dllimport",
     ];
     let specifiers = SPECIFIERS.iter().map(|word| hash(word.as_bytes())).collect::<HashSet<_>>();
@@ -380,7 +395,8 @@ mod tests {
     fn conditions_are_kept() {
         let text = b"#if A\na\n#else\nb\n#endif\nc\n#if A\nd\n#endif";
         let prepared = prepare(text, Language::C);
-        let hashes = prepared.guard.iter().map(|&guard| prepared.guards[guard as usize].hash).collect::<Vec<_>>();
+        let hashes =
+            prepared.guard.iter().map(|&guard| prepared.guards[guard as usize].hash).collect::<Vec<_>>();
         assert_eq!(hashes[0], hashes[3]);
         assert_eq!(hashes[2], 0);
         assert!(hashes[1] != hashes[0] && hashes[1] != 0);

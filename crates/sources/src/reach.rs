@@ -68,10 +68,8 @@ pub(crate) fn reach(pairs: &[Pair], old: &[File], new: &[File]) -> Vec<Change> {
     }
     let forward = pairs.iter().filter_map(|&(from, to)| Some((from?, to?))).collect::<HashMap<_, _>>();
     let backward = forward.iter().map(|(&from, &to)| (to, from)).collect::<HashMap<_, _>>();
-    let (from_old, from_new) = rayon::join(
-        || spread(old_seeds, old, new, &forward),
-        || spread(new_seeds, new, old, &backward),
-    );
+    let (from_old, from_new) =
+        rayon::join(|| spread(old_seeds, old, new, &forward), || spread(new_seeds, new, old, &backward));
     let mut causes: HashMap<Ref, Cause> = from_old;
     for (at, cause) in from_new {
         if let Some(&from) = backward.get(&at) {
@@ -253,8 +251,9 @@ fn spread(
             match item.what {
                 What::Function => {
                     let there = counterpart.get(&at);
-                    let still = there
-                        .is_some_and(|&there| uses(mentions(there, others), there.item(others), name, taint.used));
+                    let still = there.is_some_and(|&there| {
+                        uses(mentions(there, others), there.item(others), name, taint.used)
+                    });
                     if !still {
                         continue;
                     }
@@ -264,7 +263,8 @@ fn spread(
                         via: taint.name.clone(),
                     });
                     if item.inline {
-                        queue.extend(item.names.iter().map(|name| follow(&taint, at, files, name, Use::Name)));
+                        queue
+                            .extend(item.names.iter().map(|name| follow(&taint, at, files, name, Use::Name)));
                     }
                 }
                 What::Type => {

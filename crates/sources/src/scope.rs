@@ -64,7 +64,8 @@ pub(crate) fn directory(path: &str) -> &str {
 }
 
 fn includes(file: &File, files: &[File], by_name: &HashMap<&str, Vec<u32>>) -> Vec<u32> {
-    let imports = file.structure.items.iter().filter(|item| item.what == What::Import && file.language.is_c());
+    let imports =
+        file.structure.items.iter().filter(|item| item.what == What::Import && file.language.is_c());
     let mut found = Vec::new();
     for import in imports {
         if !import.name.starts_with(['"', '<']) {
@@ -98,7 +99,8 @@ impl<'a> Imports<'a> {
     /// The names by which something else is known in a file than what an import of another version says.
     pub(crate) fn missing(&self, file: &File, item: &Item) -> Vec<String> {
         let there = self.0.get(file.path);
-        let missing = paths(file, item).into_iter().filter(|path| !there.is_some_and(|there| there.contains(path)));
+        let missing =
+            paths(file, item).into_iter().filter(|path| !there.is_some_and(|there| there.contains(path)));
         missing.map(|(_, name)| name).collect()
     }
 }
@@ -106,8 +108,10 @@ impl<'a> Imports<'a> {
 /// Each path an import brings in, with its name.
 fn paths(file: &File, item: &Item) -> Vec<(String, String)> {
     if file.language != Language::Rust {
+        // The same under another condition is not the same.
+        let said = file.structure.nodes[item.node as usize].hash;
         let name = item.names.first().cloned().unwrap_or_default();
-        return vec![(item.name.clone(), name)];
+        return vec![(format!("{} {said:x}", item.name), name)];
     }
     let tokens = file.structure.own(item.node).iter().map(|&token| &file.structure.tokens[token as usize]);
     let mut prefixes: Vec<String> = Vec::new();
@@ -133,7 +137,11 @@ fn paths(file: &File, item: &Item) -> Vec<(String, String)> {
             _ if renames => name = said,
             _ => {
                 path += &said;
-                path += if token.kind == TokenKind::Word && matches!(said.as_str(), "use" | "pub") { " " } else { "" };
+                path += if token.kind == TokenKind::Word && matches!(said.as_str(), "use" | "pub") {
+                    " "
+                } else {
+                    ""
+                };
                 name = said;
             }
         }

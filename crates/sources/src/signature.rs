@@ -45,9 +45,11 @@ pub(crate) fn sign(structure: &mut Structure, heads: &[(usize, Head)], text: &[u
     }
     let is_static = |item: &Item| {
         let own = structure.own(item.node);
-        language.is_c() && own.iter().take(6).any(|&token| structure.tokens[token as usize].text(text) == b"static")
+        language.is_c()
+            && own.iter().take(6).any(|&token| structure.tokens[token as usize].text(text) == b"static")
     };
-    let local = structure.items.iter().map(|item| item.what == What::Variable && is_static(item)).collect::<Vec<_>>();
+    let local =
+        structure.items.iter().map(|item| item.what == What::Variable && is_static(item)).collect::<Vec<_>>();
     for (item, local) in structure.items.iter_mut().zip(local) {
         item.local |= local;
     }

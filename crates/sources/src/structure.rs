@@ -214,7 +214,9 @@ fn owners(tokens: &[Token], sight: &[Sight], nodes: &[Node]) -> Vec<u32> {
     let mut next = 1;
     let mut owner = Vec::with_capacity(tokens.len());
     for (token, sight) in tokens.iter().zip(sight) {
-        while stack.len() > 1 && stack.last().is_some_and(|&node| nodes[node as usize].bytes.end <= token.start) {
+        while stack.len() > 1
+            && stack.last().is_some_and(|&node| nodes[node as usize].bytes.end <= token.start)
+        {
             stack.pop();
         }
         while next < nodes.len() && nodes[next].bytes.start <= token.start {
@@ -245,7 +247,8 @@ fn own_orders(
             OrderKind::Include => What::Import,
             OrderKind::Other => continue,
         };
-        let said = tokens[range.clone()].iter().skip(2).map(|token| String::from_utf8_lossy(token.text(text)));
+        let said =
+            tokens[range.clone()].iter().skip(2).map(|token| String::from_utf8_lossy(token.text(text)));
         let name = if what == What::Macro { said.take(1).collect::<String>() } else { said.collect() };
         let bytes = tokens[range.start].start..tokens[range.end - 1].end;
         let node = nodes.len() as u32;
@@ -279,7 +282,8 @@ fn split(
     nodes: &mut Vec<Node>,
     text: &[u8],
 ) {
-    let others = orders.iter().filter(|order| order.kind == OrderKind::Other).map(|order| order.tokens.clone());
+    let others =
+        orders.iter().filter(|order| order.kind == OrderKind::Other).map(|order| order.tokens.clone());
     let others = others.flatten().collect::<std::collections::HashSet<_>>();
     let mut last: Option<(usize, u32, u32)> = None;
     for at in 0..tokens.len() {
@@ -294,7 +298,8 @@ fn split(
         let holder = if outside { 0 } else { holder as u32 };
         let goes_on = last.is_some_and(|(before, held, _)| {
             let ends = matches!(tokens[before].text(text), b";" | b"{" | b"}");
-            let directive = sight[at] == Sight::Directive && text.get(tokens[at].start as usize) == Some(&b'#');
+            let directive =
+                sight[at] == Sight::Directive && text.get(tokens[at].start as usize) == Some(&b'#');
             held == holder && !ends && !directive && guard[before] == guard[at] && sight[before] == sight[at]
         });
         let node = match last {

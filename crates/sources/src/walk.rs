@@ -162,7 +162,9 @@ impl Walk<'_> {
                 let found = found.map(|name| names::text_of(name, self.text)).collect();
                 return Some(self.aggregate(node, found, bytes, frame));
             }
-            Class::Aggregate if node.child_by_field_name("body").is_some() || self.language == Language::Rust => {
+            Class::Aggregate
+                if node.child_by_field_name("body").is_some() || self.language == Language::Rust =>
+            {
                 return Some(self.aggregate(node, Vec::new(), bytes, frame));
             }
             Class::Constants => {
@@ -197,7 +199,14 @@ impl Walk<'_> {
         }
     }
 
-    fn new_item(&mut self, node: Syntax, what: What, name: &str, bytes: Range<u32>, frame: &Frame) -> (u32, Item) {
+    fn new_item(
+        &mut self,
+        node: Syntax,
+        what: What,
+        name: &str,
+        bytes: Range<u32>,
+        frame: &Frame,
+    ) -> (u32, Item) {
         let id = self.push(Role::Item, node, bytes, frame);
         let mut item = Item::new(id, what, self.qualified(frame.scope, name));
         let scope = item.name.rsplit_once(self.language.joint()).map_or("", |(scope, _)| scope);
@@ -236,7 +245,8 @@ impl Walk<'_> {
             let head = declarator.and_then(names::function_declarator).unwrap_or(node);
             self.head(node, head);
         }
-        let mode = if self.language == Language::Go && what == What::Type { Mode::Members } else { Mode::Body };
+        let mode =
+            if self.language == Language::Go && what == What::Type { Mode::Members } else { Mode::Body };
         self.add(item, frame, mode, Class::Item(what))
     }
 
@@ -289,7 +299,8 @@ impl Walk<'_> {
     fn aggregate(&mut self, node: Syntax, mut found: Vec<String>, bytes: Range<u32>, frame: &Frame) -> Frame {
         let kind = node.child_by_field_name("type").filter(|&kind| self.has_body(kind)).unwrap_or(node);
         found.extend(names::named(kind, self.text));
-        let (_, mut item) = self.new_item(node, What::Type, found.first().map_or("", String::as_str), bytes, frame);
+        let (_, mut item) =
+            self.new_item(node, What::Type, found.first().map_or("", String::as_str), bytes, frame);
         item.names = found.iter().map(|name| names::last_part(name).to_owned()).collect();
         item.names.dedup();
         item.counts = kind.kind() == "enum_specifier";
@@ -346,7 +357,8 @@ impl Walk<'_> {
             return Some(self.member(node, bytes, frame));
         }
         // Only types lead to members: values do not.
-        let leads = matches!(frame.class, Class::Item(What::Type) | Class::Plain) && self.language == Language::Go;
+        let leads =
+            matches!(frame.class, Class::Item(What::Type) | Class::Plain) && self.language == Language::Go;
         leads.then_some(inner)
     }
 

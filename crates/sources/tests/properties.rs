@@ -23,8 +23,22 @@ struct Language {
 
 const LANGUAGES: [Language; 4] = [
     Language { path: "a.c", open: "int f@(int x)", close: "", brackets: ("(", ")"), word: "while", end: ";" },
-    Language { path: "a.cpp", open: "int A::f@(int x)", close: "", brackets: ("(", ")"), word: "while", end: ";" },
-    Language { path: "a.rs", open: "impl A { fn f@(x: i32)", close: " }", brackets: ("", ""), word: "while", end: ";" },
+    Language {
+        path: "a.cpp",
+        open: "int A::f@(int x)",
+        close: "",
+        brackets: ("(", ")"),
+        word: "while",
+        end: ";",
+    },
+    Language {
+        path: "a.rs",
+        open: "impl A { fn f@(x: i32)",
+        close: " }",
+        brackets: ("", ""),
+        word: "while",
+        end: ";",
+    },
     Language { path: "a.go", open: "func f@(x int)", close: "", brackets: ("", ""), word: "for", end: "" },
 ];
 

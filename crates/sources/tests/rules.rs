@@ -111,7 +111,8 @@ fn only_the_head_or_only_the_body() {
     ] {
         let (old_body, new_body) = ("\n  a(1);\n  b(2);\n }\n}\n", "\n  a(1);\n  b(3);\n }\n}\n");
         let text = |head: &str, body: &str| format!("{head}{body}");
-        let changes = expect(path, &text(old_head, old_body), &text(new_head, old_body), &["changed statement f 2 2"]);
+        let changes =
+            expect(path, &text(old_head, old_body), &text(new_head, old_body), &["changed statement f 2 2"]);
         assert!(pairs(&changes).contains(&(3, 3)) && pairs(&changes).contains(&(4, 4)), "{path}");
         expect(path, &text(old_head, old_body), &text(old_head, new_body), &["changed statement f 4 4"]);
     }
@@ -192,7 +193,12 @@ fn overloads_and_renames() {
         &[],
     );
     let body = "{\n a();\n b();\n c();\n}\n";
-    expect("a.c", &format!("void f(void) {body}"), &format!("void g(void) {body}"), &["changed function g 1 1"]);
+    expect(
+        "a.c",
+        &format!("void f(void) {body}"),
+        &format!("void g(void) {body}"),
+        &["changed function g 1 1"],
+    );
 }
 
 #[test]
@@ -241,15 +247,37 @@ fn macros_reach_only_files_that_read_them() {
 #[test]
 fn variables_and_constants_reach_functions() {
     for (path, old, new, what) in [
-        ("a.c", "static const int t[] = {1, 2};\nint f(int i) { return t[i]; }\n", "static const int t[] = {1, 3};\nint f(int i) { return t[i]; }\n", "variable t"),
-        ("a.cpp", "constexpr int t = 1;\nint f() { return t; }\n", "constexpr int t = 2;\nint f() { return t; }\n", "variable t"),
-        ("a.rs", "const T: u8 = 1;\nfn f() -> u8 { T }\n", "const T: u8 = 2;\nfn f() -> u8 { T }\n", "variable T"),
-        ("a.go", "package p; var t = 1\nfunc f() int { return t }\n", "package p; var t = 2\nfunc f() int { return t }\n", "variable t"),
+        (
+            "a.c",
+            "static const int t[] = {1, 2};\nint f(int i) { return t[i]; }\n",
+            "static const int t[] = {1, 3};\nint f(int i) { return t[i]; }\n",
+            "variable t",
+        ),
+        (
+            "a.cpp",
+            "constexpr int t = 1;\nint f() { return t; }\n",
+            "constexpr int t = 2;\nint f() { return t; }\n",
+            "variable t",
+        ),
+        (
+            "a.rs",
+            "const T: u8 = 1;\nfn f() -> u8 { T }\n",
+            "const T: u8 = 2;\nfn f() -> u8 { T }\n",
+            "variable T",
+        ),
+        (
+            "a.go",
+            "package p; var t = 1\nfunc f() int { return t }\n",
+            "package p; var t = 2\nfunc f() int { return t }\n",
+            "variable t",
+        ),
     ] {
-        expect(path, old, new, &[
-            &format!("changed {what} 1 1"),
-            &format!("changed function f 2 2 because {what}"),
-        ]);
+        expect(
+            path,
+            old,
+            new,
+            &[&format!("changed {what} 1 1"), &format!("changed function f 2 2 because {what}")],
+        );
     }
 }
 
@@ -266,29 +294,44 @@ fn enumerators_count_on() {
         "package p\nconst (\n A = iota\n B\n)\nfunc f() int { return A }\nfunc g() int { return B }\n",
         "package p\nconst (\n A = iota\n X\n B\n)\nfunc f() int { return A }\nfunc g() int { return B }\n",
     );
-    assert_eq!(all(&changes), ["added statement const A _ 4", "changed function g 7 8 because variable const A via B"]);
+    assert_eq!(
+        all(&changes),
+        ["added statement const A _ 4", "changed function g 7 8 because variable const A via B"]
+    );
 }
 
 #[test]
 fn layouts_reach_functions_by_name_and_by_field() {
-    let users = "int f(S *s) { return 1; }\nint g(void) { return get()->b; }\nint h(void) { return get()->a; }\n";
+    let users =
+        "int f(S *s) { return 1; }\nint g(void) { return get()->b; }\nint h(void) { return get()->a; }\n";
     let changes = between(
         "a.c",
         &format!("typedef struct S {{\n int a;\n int b;\n}} S;\n{users}"),
         &format!("typedef struct S {{\n int a;\n long c;\n int b;\n}} S;\n{users}"),
     );
-    assert_eq!(all(&changes), [
-        "added statement S _ 3",
-        "changed function f 5 6 because type S",
-        "changed function g 6 7 because type S via b",
-    ]);
+    assert_eq!(
+        all(&changes),
+        [
+            "added statement S _ 3",
+            "changed function f 5 6 because type S",
+            "changed function g 6 7 because type S via b",
+        ]
+    );
     // By way of a type that holds it, but not of one that only points to it.
     let users = "struct H { struct S s; };\nstruct P { struct S *p; };\nint f(struct H *h) { return 1; }\nint g(struct P *p) { return 1; }\n";
-    let changes = between("a.c", &format!("struct S {{ int a; }};\n{users}"), &format!("struct S {{ long a; }};\n{users}"));
+    let changes = between(
+        "a.c",
+        &format!("struct S {{ int a; }};\n{users}"),
+        &format!("struct S {{ long a; }};\n{users}"),
+    );
     assert_eq!(changes.changes.iter().filter(|change| change.because.is_some()).count(), 1);
     for (path, old, new) in [
         ("a.rs", "struct S {\n a: u8,\n}\nfn f(s: &S) {}\n", "struct S {\n a: u16,\n}\nfn f(s: &S) {}\n"),
-        ("a.go", "package p; type S struct {\n a int8\n}\nfunc f(s *S) {}\n", "package p; type S struct {\n a int16\n}\nfunc f(s *S) {}\n"),
+        (
+            "a.go",
+            "package p; type S struct {\n a int8\n}\nfunc f(s *S) {}\n",
+            "package p; type S struct {\n a int16\n}\nfunc f(s *S) {}\n",
+        ),
         ("a.cpp", "class S {\n int a;\n};\nvoid f(S &s) {}\n", "class S {\n long a;\n};\nvoid f(S &s) {}\n"),
     ] {
         let changes = between(path, old, new);
@@ -318,7 +361,12 @@ fn conditions_change_what_stands_under_them() {
         "#define A 2\nvoid f(void) {\n#if A > 1\n b();\n#endif\n}\n",
     );
     assert_eq!(changes.changes.len(), 2);
-    expect("a.h", "#ifndef A_H\n#define A_H\nint f(void);\n#endif\n", "#ifndef B_H\n#define B_H\nint f(void);\n#endif\n", &[]);
+    expect(
+        "a.h",
+        "#ifndef A_H\n#define A_H\nint f(void);\n#endif\n",
+        "#ifndef B_H\n#define B_H\nint f(void);\n#endif\n",
+        &[],
+    );
     expect("a.c", "#if 0\nold\n#endif\nint g;\n", "int g;\n#if 0\nit's\n#endif\n", &[]);
     expect(
         "a.rs",
@@ -349,14 +397,21 @@ fn what_does_not_parse_is_compared_all_the_same() {
 
 #[test]
 fn headers_of_cpp() {
-    expect("a.h", "class A {\n public:\n  int f() {\n   return 1;\n  }\n};\n", "class A {\n public:\n  int f() {\n   return 2;\n  }\n};\n", &[
-        "changed statement A::f 4 4",
-    ]);
+    expect(
+        "a.h",
+        "class A {\n public:\n  int f() {\n   return 1;\n  }\n};\n",
+        "class A {\n public:\n  int f() {\n   return 2;\n  }\n};\n",
+        &["changed statement A::f 4 4"],
+    );
 }
 
 #[test]
 fn whole_functions_and_files() {
-    let changes = between("a.c", "int f(void) { return 1; }\n", "int f(void) { return 1; }\nint g(void) {\n return 1;\n}\n");
+    let changes = between(
+        "a.c",
+        "int f(void) { return 1; }\n",
+        "int f(void) { return 1; }\nint g(void) {\n return 1;\n}\n",
+    );
     assert_eq!(all(&changes), ["added function g _ 2-4"]);
     assert_eq!(changes.statements.added, 2);
     let changes = compare(&tree(&[("a.c", "int f(void) { return 1; }\n")]), &tree(&[]));
@@ -371,13 +426,18 @@ fn imports_reach_their_file() {
         "a.rs",
         "use a::{b, c};\nfn f() { b() }\nfn g() { c() }\n",
         "use a::c;\nuse d::b;\nfn f() { b() }\nfn g() { c() }\n",
-        &["added import used::b; _ 2", "deleted import usea::{b,c}; 1 _", "changed function f 2 3 because import usea::{b,c}; via b"],
+        &[
+            "added import used::b; _ 2",
+            "deleted import usea::{b,c}; 1 _",
+            "changed function f 2 3 because import usea::{b,c}; via b",
+        ],
     );
 }
 
 #[test]
 fn very_deep_nesting_and_long_lists() {
-    let deep = |n: usize| format!("int f(int x) {{ {} x++; {} return x; }}\n", "if (x) {".repeat(n), "}".repeat(n));
+    let deep =
+        |n: usize| format!("int f(int x) {{ {} x++; {} return x; }}\n", "if (x) {".repeat(n), "}".repeat(n));
     assert!(between("a.c", &deep(3000), &deep(3000)).changes.is_empty());
     assert!(!between("a.c", &deep(3000), &deep(2999)).changes.is_empty());
     let long = |step: usize| {
