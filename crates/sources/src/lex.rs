@@ -295,10 +295,10 @@ impl Lexer<'_> {
             };
             if exponent && matches!(self.byte(at + 1), b'+' | b'-') {
                 at += 2;
-            } else if is_word_start(byte) || byte.is_ascii_digit() {
-                at += 1;
-            } else if byte == b'.'
-                && (c || self.byte(at + 1).is_ascii_digit() || self.language == Language::Go)
+            } else if is_word_start(byte)
+                || byte.is_ascii_digit()
+                || (byte == b'.'
+                    && (c || self.byte(at + 1).is_ascii_digit() || self.language == Language::Go))
             {
                 at += 1;
             } else if c && byte == b'\'' && self.byte(at + 1).is_ascii_alphanumeric() {

@@ -76,9 +76,12 @@ impl Rule {
     }
 }
 
+/// The definitions of one name, old and new.
+type Group = (Vec<Ref>, Vec<Ref>);
+
 /// Pairs all items of two trees.
 pub(crate) fn pair(old: &[File], new: &[File]) -> Vec<Pair> {
-    let mut groups: HashMap<(What, &str), (Vec<Ref>, Vec<Ref>)> = HashMap::new();
+    let mut groups: HashMap<(What, &str), Group> = HashMap::new();
     for at in all(old) {
         groups.entry((at.item(old).what, &at.item(old).name)).or_default().0.push(at);
     }
@@ -129,7 +132,7 @@ fn renamed(old: &[File], new: &[File], deleted: &mut Vec<Ref>, added: &mut Vec<R
         let deep = node.children.iter().fold(0, |hash, &child| mix(hash, nodes[child as usize].deep));
         (at.item(files).what == What::Function && node.size > STATEMENTS).then_some(deep)
     };
-    let mut bodies: HashMap<u64, (Vec<Ref>, Vec<Ref>)> = HashMap::new();
+    let mut bodies: HashMap<u64, Group> = HashMap::new();
     for &at in deleted.iter() {
         if let Some(body) = body(old, at) {
             bodies.entry(body).or_default().0.push(at);

@@ -124,10 +124,10 @@ fn include_guards(text: &[u8], tokens: &[Token]) -> HashSet<usize> {
     let mut open: Vec<Open> = Vec::new();
     let mut found = HashSet::new();
     for (place, token) in tokens.iter().enumerate() {
-        if token.directive == Directive::No {
-            if let Some(open) = open.last_mut() {
-                open.code = true;
-            }
+        if token.directive == Directive::No
+            && let Some(open) = open.last_mut()
+        {
+            open.code = true;
         }
         if token.directive != Directive::First {
             continue;
@@ -208,10 +208,11 @@ impl Preprocessor<'_> {
                 let start = self.out.tokens.len();
                 // The macro of an include guard is part of it if it stands for nothing.
                 let guards = self.groups.last().filter(|group| group.is_include_guard);
-                if let ([_, _, name], Some(group)) = (tokens, guards) {
-                    if kind == OrderKind::Macro && group.words == [name.hash] {
-                        return;
-                    }
+                if let ([_, _, name], Some(group)) = (tokens, guards)
+                    && kind == OrderKind::Macro
+                    && group.words == [name.hash]
+                {
+                    return;
                 }
                 for &token in tokens {
                     self.push(token, Sight::Directive);

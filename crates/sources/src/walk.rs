@@ -310,6 +310,13 @@ impl Walk<'_> {
             let first = first.map(|first| names::named(first, self.text).concat()).unwrap_or_default();
             item.name = self.qualified(frame.scope, &format!("enum {first}"));
         }
+        if item.names.is_empty() && !item.counts {
+            // Structs without a name go by what has their type.
+            let holder = node.parent().map(names::declarators).unwrap_or_default();
+            let first = holder.first().and_then(|&first| names::declared(first));
+            let first = first.map(|first| names::text_of(first, self.text)).unwrap_or_default();
+            item.name = self.qualified(frame.scope, &format!("struct {first}"));
+        }
         let name = item.name.clone();
         let mut inner = self.add(item, frame, Mode::Members, Class::Aggregate);
         self.scopes.push(name);

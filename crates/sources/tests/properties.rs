@@ -93,7 +93,7 @@ fn reformatted(language: Language, functions: &[Vec<String>], noise: &[u8]) -> S
         let noise = noise[at % noise.len()];
         out += ["", "  ", "\t", "/* x(); */ ", "// y { \n", "\n\n"][noise as usize % 6];
         // Where a blank may become several.
-        out += &line.replace("(x)", if noise % 2 == 0 { "( x )" } else { "(x)" });
+        out += &line.replace("(x)", if noise.is_multiple_of(2) { "( x )" } else { "(x)" });
         out += ["\n", " \n", " // z(\n", " /* ' */\n", "\n\n"][noise as usize / 6 % 5];
     }
     out
