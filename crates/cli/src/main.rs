@@ -27,6 +27,7 @@ mod report;
 mod reprofile;
 mod run;
 mod scratch;
+mod sources;
 mod trace;
 mod traced;
 

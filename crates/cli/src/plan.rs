@@ -4,6 +4,7 @@ use crate::constructs::classes;
 use crate::matching::fingerprint;
 use crate::profiles;
 use crate::remedy::with_remedy;
+use crate::sources::Compared;
 use anyhow::{Context as _, Result, bail};
 use relive_image::loader::open_file;
 use relive_impact::analyses::{Aggressive, Analysis, Bohner};
@@ -33,6 +34,14 @@ pub(crate) enum Impact {
 /// What decides what is measured again.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Choice {
+    /// The sources of the old build: with --new-source, functions of which nothing changed there have not changed
+    #[arg(long, value_name = "DIR", requires = "new_source", help_heading = "What is measured again")]
+    pub(crate) old_source: Option<PathBuf>,
+
+    /// The sources of the new build
+    #[arg(long, value_name = "DIR", requires = "old_source", help_heading = "What is measured again")]
+    pub(crate) new_source: Option<PathBuf>,
+
     /// How to find out what changes can affect
     #[arg(long, value_enum, default_value_t = Impact::Ag, help_heading = "What is measured again")]
     pub(crate) impact: Impact,
@@ -135,7 +144,16 @@ impl Planning<'_> {
         let behaviours = choice.behaviours()?;
         let behaviours: Vec<&Behaviour> = behaviours.iter().collect();
         let builds = Builds::new(self.old, self.new, self.matching);
-        let changes = Changes::of_builds(&builds);
+        let mut changes = Changes::of_builds(&builds);
+        if let (Some(old), Some(new)) = (&choice.old_source, &choice.new_source) {
+            let sources = Compared::read(old, new)?;
+            sources.check((self.old, old), (self.new, new))?;
+            changes.take_back(&builds, &|old, new| {
+                let (old, new) = (&self.old.functions[old as usize], &self.new.functions[new as usize]);
+                sources.is_same((self.old, old), (self.new, new))
+            });
+            changes.significance = sources.significance();
+        }
         let analysis: &dyn Analysis = match choice.impact {
             Impact::Ba => &Bohner,
             Impact::Ag | Impact::Checked => &Aggressive,

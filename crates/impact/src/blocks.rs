@@ -43,6 +43,13 @@ impl Blocks {
         }
     }
 
+    /// Takes all blocks of a function out.
+    pub fn remove_function(&mut self, function: u32) {
+        if let Some(blocks) = self.0.get_mut(function as usize) {
+            blocks.fill(false);
+        }
+    }
+
     /// Whether a block is in.
     #[must_use]
     pub fn contains(&self, function: u32, block: u32) -> bool {

@@ -65,6 +65,18 @@ impl Changes {
         self.old_data = (0..).zip(&kept).filter(|(_, kept)| !**kept).map(|(old, _)| old).collect();
     }
 
+    /// Takes back what is said of functions that did not change, by a witness who knows old and new ones: the compiler may have
+    /// written them down in another way, but they do the same.
+    pub fn take_back(&mut self, builds: &Builds<'_>, is_same: &dyn Fn(u32, u32) -> bool) {
+        for pair in &builds.matching.procedures {
+            let (old, new) = (pair.pair.old, pair.pair.new);
+            if is_same(old, new) {
+                self.old.remove_function(old);
+                self.new.remove_function(new);
+            }
+        }
+    }
+
     /// Works out how much of the program changed.
     pub fn weigh(&mut self, builds: &Builds<'_>) {
         let all = |module: &Module| -> u64 {
