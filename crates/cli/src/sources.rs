@@ -28,7 +28,8 @@ impl Compared {
         let (old_tree, old_lengths) = tree(old)?;
         let (new_tree, new_lengths) = tree(new)?;
         let changes = compare(&old_tree, &new_tree);
-        let mut sides = (Side::new(&changes.old_files, &old_lengths), Side::new(&changes.new_files, &new_lengths));
+        let mut sides =
+            (Side::new(&changes.old_files, &old_lengths), Side::new(&changes.new_files, &new_lengths));
         for change in &changes.changes {
             change.old.into_iter().for_each(|span| sides.0.note(span));
             change.new.into_iter().for_each(|span| sides.1.note(span));
@@ -72,9 +73,8 @@ impl Side {
 
     /// The file of the tree that debug information means: the one that shares the most of its path.
     fn find(&self, path: &str) -> Option<FileId> {
-        let shared = |other: &str| {
-            path.rsplit('/').zip(other.rsplit('/')).take_while(|(a, b)| a == b).count()
-        };
+        let shared =
+            |other: &str| path.rsplit('/').zip(other.rsplit('/')).take_while(|(a, b)| a == b).count();
         let name = path.rsplit('/').next()?;
         self.files.get(name)?.iter().max_by_key(|(other, _)| shared(other)).map(|(_, id)| *id)
     }
@@ -137,8 +137,10 @@ fn tree(root: &Path) -> Result<(Tree, HashMap<String, u32>)> {
             if kind.is_dir() {
                 open.push(path);
             } else if kind.is_file() && relive_sources::Language::of_path(&relative).is_some() {
-                let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-                lengths.insert(relative.clone(), bytes.iter().filter(|&&byte| byte == b'\n').count() as u32 + 1);
+                let bytes =
+                    std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+                lengths
+                    .insert(relative.clone(), bytes.iter().filter(|&&byte| byte == b'\n').count() as u32 + 1);
                 tree.insert(relative, bytes);
             }
         }

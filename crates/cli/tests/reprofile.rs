@@ -125,7 +125,8 @@ fn in_one_command() {
     // How often the loop in `grow` goes round depends on numbers that come later: what no short run knows.
     let loops = |profile: &str| -> Vec<Vec<String>> {
         let table = stdout(&["dump", profile, "--loops"]);
-        let rows = table.lines().map(|line| line.split('\t').skip(1).map(Into::into).collect::<Vec<String>>());
+        let rows =
+            table.lines().map(|line| line.split('\t').skip(1).map(Into::into).collect::<Vec<String>>());
         rows.filter(|row| row[0] != "grow").collect()
     };
     assert_eq!(loops(text(&output)), loops(&second));
