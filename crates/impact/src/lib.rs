@@ -4,7 +4,9 @@
 //! | module | does |
 //! |---|---|
 //! | [`blocks`] | sets of basic blocks |
+//! | [`slice`] | what may be affected: the forward slice |
 
 pub mod blocks;
+pub mod slice;
 
 pub use blocks::Blocks;

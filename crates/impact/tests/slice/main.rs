@@ -1,0 +1,21 @@
+//! The forward slice, against what it must and must not hold, and against what really differs between two builds.
+
+mod build;
+mod generate;
+mod oracle;
+mod programs;
+
+use relive_testkit::steps::Stepper;
+
+const INPUTS: &[&[&str]] = &[&[], &["3", "5"], &["13", "6"]];
+
+#[test]
+fn what_runs_differently_was_foreseen() {
+    let stepper = Stepper::default();
+    for seed in 0..10 {
+        let (old, new) = generate::pair(seed);
+        let flags = if seed % 2 == 0 { ["-O1", "-w"] } else { ["-O2", "-w"] };
+        let comparison = oracle::compare(&stepper, (&old, &new), &flags, INPUTS);
+        assert!(comparison.missed.is_empty(), "seed {seed}: {:#?}\n{old}", comparison.missed);
+    }
+}
