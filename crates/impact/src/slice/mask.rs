@@ -90,11 +90,6 @@ pub(super) fn within(set: RegSet) -> Mask {
 /// The bits of all vector registers.
 pub(super) const ALL_VECTORS: Mask = 0xffff_ffff << VECTORS;
 
-/// The bit of a vector register.
-pub(super) const fn vector(number: usize) -> Mask {
-    bit(VECTORS + number)
-}
-
 const fn gprs<const N: usize>(numbers: [usize; N]) -> Mask {
     let mut mask = 0;
     let mut i = 0;
@@ -129,7 +124,7 @@ mod tests {
         assert_eq!((touching(zero), within(zero)), (bit(FLAGS), 0));
         let all = RegSet::ARITHMETIC_FLAGS;
         assert_eq!(within(all), bit(CARRY) | bit(FLAGS));
-        assert_eq!(touching(RegSet::vector(3)), vector(3));
+        assert_eq!(touching(RegSet::vector(3)), bit(VECTORS + 3));
         assert_eq!(within(RegSet::gpr(Gpr::RDI)), bit(ARGUMENTS[0]));
         assert_eq!(touching(RegSet::ALL), INPUTS & !bit(STACK));
         assert_eq!(units(bit(5) | bit(53) | ALWAYS).collect::<Vec<_>>(), [5, 53]);

@@ -40,7 +40,7 @@ pub(super) fn spread(module: &Module, program: &Program<'_>, data: &[u32]) -> Sl
         shared: ALWAYS | unknown,
         data,
         fresh: BTreeSet::new(),
-        pending: (0..count as u32).collect(),
+        pending: (0..=count as u32).collect(),
         is_pending: vec![true; count + 1],
     };
     loop {
