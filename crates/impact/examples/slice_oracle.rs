@@ -21,10 +21,16 @@ fn main() {
             let flags = [level, "-w", "-Wl,-z,now"];
             let found = oracle::compare(&stepper, (&old, &new), &flags, &[&["3", "5"], &["13", "6"]]);
             let oracle::Comparison { same: s, differ: d, runs: r, free: f, missed: m } = found;
-            println!("{seed} {} same {s} differ {d} may-run-differently {r} free {f} missed {}", level, m.len());
+            println!(
+                "{seed} {} same {s} differ {d} may-run-differently {r} free {f} missed {}",
+                level,
+                m.len()
+            );
             m.iter().for_each(|line| println!("  MISSED {line}"));
             (same, differ, runs, free, missed) = (same + s, differ + d, runs + r, free + f, missed + m.len());
         }
     }
-    println!("{count} programs: {same} blocks unchanged, {differ} ran differently, {runs} said to, {free} in no slice, {missed} missed");
+    println!(
+        "{count} programs: {same} blocks unchanged, {differ} ran differently, {runs} said to, {free} in no slice, {missed} missed"
+    );
 }

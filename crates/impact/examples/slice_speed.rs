@@ -15,8 +15,9 @@ fn main() {
     let module = build::describe(path.as_ref());
     let blocks: usize = module.functions.iter().map(|f| f.blocks.len()).sum();
     println!("{path}: {} functions, {blocks} blocks", module.functions.len());
-    let described: Vec<u32> =
-        (0..module.functions.len() as u32).filter(|&f| module.functions[f as usize].edges.len() > 1).collect();
+    let described: Vec<u32> = (0..module.functions.len() as u32)
+        .filter(|&f| module.functions[f as usize].edges.len() > 1)
+        .collect();
     let step = (described.len() / count.max(1)).max(1);
     let (mut shares, mut seconds) = (Vec::new(), Vec::new());
     for &function in described.iter().step_by(step).take(count) {

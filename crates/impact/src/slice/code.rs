@@ -174,9 +174,7 @@ pub(super) fn read(
     let mut code = skeleton(module, function, places);
     let mut follower = Follower::new(objects);
     // Code that nobody described may use any data.
-    let unknown = |call: &model::Call| {
-        matches!(call.callee, Callee::Direct { address, .. } if places.holding(address).is_none())
-    };
+    let unknown = |call: &model::Call| matches!(call.callee, Callee::Direct { address, .. } if places.holding(address).is_none());
     follower.escaped.all = function.calls.iter().any(unknown);
     if code.opaque {
         note_mentions(function, objects, &mut follower.escaped);
@@ -184,8 +182,8 @@ pub(super) fn read(
     }
     let starts = origins(function, &code, &mut follower);
     let mut writer = Writer { objects, follower, raw: Vec::new(), stored: Vec::new(), handed: Vec::new() };
-    for index in 0..function.blocks.len() {
-        writer.block(function, index, starts[index].clone(), &mut code);
+    for (index, start) in starts.into_iter().enumerate().take(function.blocks.len()) {
+        writer.block(function, index, start, &mut code);
     }
     writer.name_slots(&mut code);
     let escaped = writer.follower.escaped;
@@ -234,9 +232,7 @@ fn skeleton(module: &Module, function: &model::Function, places: &Places) -> Cod
     let entries: Vec<u32> =
         function.blocks.iter().zip(0..).filter(|(b, _)| b.is_entry).map(|(_, i)| i).collect();
     let mut landings = again;
-    landings.extend(
-        (0..count as u32).filter(|&b| graph.predecessors(b).is_empty() && !entries.contains(&b)),
-    );
+    landings.extend((0..count as u32).filter(|&b| graph.predecessors(b).is_empty() && !entries.contains(&b)));
     let is_read = !function.edges.is_empty() && !function.code.is_empty();
     let mut code = Code {
         ops: Vec::new(),
@@ -548,7 +544,7 @@ impl Writer<'_> {
                 }
             }
             Frame::At(at) => {
-                let end = at.saturating_add(size.max(1).min(1 << 16) as i32 - 1);
+                let end = at.saturating_add(size.clamp(1, 1 << 16) as i32 - 1);
                 let (first, last) = (at.div_euclid(4), end.div_euclid(4));
                 self.raw.push((code.mems.len(), first, last));
                 code.mems.push(Mem { place: Place::Frame, reads, writes });

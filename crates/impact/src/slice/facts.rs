@@ -77,7 +77,9 @@ impl Facts {
     /// Whether control may be lost in a block.
     pub(super) fn may_end(&self, code: &Code, block: usize) -> bool {
         let own = &code.blocks[block];
-        own.stops || own.kernel || code.sites[of_block(&code.sites, block)].iter().any(|s| self.of(s.target).may_leave)
+        own.stops
+            || own.kernel
+            || code.sites[of_block(&code.sites, block)].iter().any(|s| self.of(s.target).may_leave)
     }
 
     pub(super) fn new(
@@ -159,11 +161,9 @@ impl Facts {
         }
         for code in codes {
             let handed = std::mem::take(&mut code.handed);
-            let kept = handed
-                .iter()
-                .filter(|(callee, register, _)| {
-                    self.functions[*callee as usize].reads & mask::of_gpr(*register) != 0
-                });
+            let kept = handed.iter().filter(|(callee, register, _)| {
+                self.functions[*callee as usize].reads & mask::of_gpr(*register) != 0
+            });
             let mut escaped = Escaped::default();
             kept.for_each(|(.., origin)| escaped.add(origin));
             code.escapes |= escaped.frame;
@@ -179,7 +179,18 @@ impl Facts {
 /// Variables that the C library and a program share by name.
 fn is_shared(name: &str) -> bool {
     name.contains('@')
-        || matches!(name, "environ" | "__environ" | "optarg" | "optind" | "opterr" | "optopt" | "stdin" | "stdout" | "stderr")
+        || matches!(
+            name,
+            "environ"
+                | "__environ"
+                | "optarg"
+                | "optind"
+                | "opterr"
+                | "optopt"
+                | "stdin"
+                | "stdout"
+                | "stderr"
+        )
 }
 
 /// What a function does by itself.

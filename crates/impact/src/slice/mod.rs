@@ -64,8 +64,11 @@ impl Slice {
     pub fn forward(module: &Module, seeds: &Seeds) -> Self {
         let objects = Objects::new(module);
         let places = Places::new(module);
-        let (mut codes, escapes): (Vec<Code>, Vec<_>) =
-            module.functions.par_iter().map(|function| code::read(module, function, &objects, &places)).unzip();
+        let (mut codes, escapes): (Vec<Code>, Vec<_>) = module
+            .functions
+            .par_iter()
+            .map(|function| code::read(module, function, &objects, &places))
+            .unzip();
         let facts = Facts::new(module, &objects, &places, &mut codes, &escapes);
         let dependents: Vec<Dependents> = codes.par_iter().map(|code| dependents(code, &facts)).collect();
         let program = Program {

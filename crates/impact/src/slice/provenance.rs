@@ -6,8 +6,8 @@
 use super::mask;
 use super::objects::{Objects, Reached};
 use relive_code::isa::{
-    Access, AccessKind, Accesses, Binary, EffectsReader, Effects, Gpr, How, Insn, MemoryOperand, Operand, Operation,
-    Part, Place, RegSet, RegisterClass, Replayed, Segment, Set, Term, Verb,
+    Access, AccessKind, Accesses, Binary, Effects, EffectsReader, Gpr, How, Insn, MemoryOperand, Operand,
+    Operation, Part, Place, RegSet, RegisterClass, Replayed, Segment, Set, Term, Verb,
 };
 
 /// What of the own frame an address is of.
@@ -291,7 +291,9 @@ impl<'o> Follower<'o> {
             Operation::Binary(Binary::Add, left, Term::Constant(by)) if !self.constant(by).is_specific() => {
                 term(left).moved(by.cast_signed())
             }
-            Operation::Binary(Binary::Subtract, left, Term::Constant(by)) if !self.constant(by).is_specific() => {
+            Operation::Binary(Binary::Subtract, left, Term::Constant(by))
+                if !self.constant(by).is_specific() =>
+            {
                 term(left).moved(by.cast_signed().wrapping_neg())
             }
             Operation::Binary(Binary::Add, left, right) => term(left).plus(&term(right)),

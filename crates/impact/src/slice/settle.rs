@@ -60,7 +60,12 @@ impl Settled {
     }
 
     /// Looks at some functions again, and at all that follows; who changed is told.
-    pub(super) fn again(&mut self, program: &Program<'_>, data: &BTreeSet<u32>, functions: &[u32]) -> Vec<u32> {
+    pub(super) fn again(
+        &mut self,
+        program: &Program<'_>,
+        data: &BTreeSet<u32>,
+        functions: &[u32],
+    ) -> Vec<u32> {
         let mut pending: BTreeSet<u32> = functions.iter().map(|&f| self.rank[f as usize]).collect();
         let mut changed = Vec::new();
         while let Some(rank) = pending.pop_first() {

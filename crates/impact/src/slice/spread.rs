@@ -1,9 +1,9 @@
 //! What is affected, from function to function: through calls, memory and the world outside.
 
+use super::Slice;
 use super::mask::{ALWAYS, ENTERED, INPUTS, Mask, SHARED, bit};
 use super::settle::{Program, Settled};
 use super::summary::{self, Events, Location};
-use super::Slice;
 use crate::blocks::Blocks;
 use rayon::prelude::*;
 use relive_profile::model::Module;
@@ -152,7 +152,8 @@ impl Spread<'_> {
     }
 
     fn slice(&self, module: &Module) -> Slice {
-        let (mut runs, mut ways, mut values) = (Blocks::none(module), Blocks::none(module), Blocks::none(module));
+        let (mut runs, mut ways, mut values) =
+            (Blocks::none(module), Blocks::none(module), Blocks::none(module));
         for (events, function) in self.events.iter().zip(0..) {
             let active = self.active(function);
             let mark = |set: &mut Blocks, masks: &[Mask]| {

@@ -6,7 +6,8 @@ use super::control::Dependents;
 use super::facts::Facts;
 use super::imports::{Does, Import};
 use super::mask::{
-    ALWAYS, ENTERED, ERRNO, INPUTS, JUMPS, KEPT, Mask, RESULTS, RSP, SHARED, STACK, UNITS, UNKNOWN, WORLD, bit, units,
+    ALWAYS, ENTERED, ERRNO, INPUTS, JUMPS, KEPT, Mask, RESULTS, RSP, SHARED, STACK, UNITS, UNKNOWN, WORLD,
+    bit, units,
 };
 use super::objects::Objects;
 use super::provenance::Frame;
@@ -468,8 +469,10 @@ impl<'a> Analysis<'a> {
 
     fn hand_on(&mut self, callee: u32, made: Mask, passed: &State, reads: Mask) {
         if let Some(recorder) = &mut self.events {
-            let passes =
-                units(reads).filter(|&unit| passed[unit] != 0).map(|unit| (unit as u8, passed[unit])).collect();
+            let passes = units(reads)
+                .filter(|&unit| passed[unit] != 0)
+                .map(|unit| (unit as u8, passed[unit]))
+                .collect();
             recorder.calls.push(Called { callee, made: made | ENTERED, passes });
         }
     }
@@ -484,7 +487,8 @@ impl<'a> Analysis<'a> {
         let first = top + if site.tail { 8 } else { 0 };
         let behind = i64::from(first) + i64::from(bytes);
         let slots = self.slots.iter().zip(&self.code.slots);
-        let among = slots.filter(|(_, slot)| slot.at >= first.div_euclid(4) && i64::from(slot.at) * 4 < behind);
+        let among =
+            slots.filter(|(_, slot)| slot.at >= first.div_euclid(4) && i64::from(slot.at) * 4 < behind);
         among.fold(own | self.frame, |all, (mask, _)| all | mask)
     }
 

@@ -137,7 +137,9 @@ impl Author {
         }
         match self.random.below(6) {
             0 => format!("table[{} & 3]({first}, {second})", self.value()),
-            1 if self.function > 2 && self.function < FUNCTIONS && self.depth == 1 => format!("(n > 0 ? r{}({first}, {second}, n - 1) : 1)", self.function),
+            1 if self.function > 2 && self.function < FUNCTIONS && self.depth == 1 => {
+                format!("(n > 0 ? r{}({first}, {second}, n - 1) : 1)", self.function)
+            }
             // Inside loops only what ends soon.
             _ if self.depth > 1 => format!("f{}({first}, {second})", self.random.below(self.function.min(2))),
             _ => format!("f{}({first}, {second})", self.random.below(self.function)),
@@ -228,7 +230,8 @@ impl Author {
     fn function(&mut self, recursive: bool) {
         let name = if recursive { "r" } else { "f" };
         let own = self.function;
-        let attribute = ["__attribute__((noinline)) ", "", "__attribute__((noinline)) "][self.random.below(3) as usize];
+        let attribute =
+            ["__attribute__((noinline)) ", "", "__attribute__((noinline)) "][self.random.below(3) as usize];
         let more = if recursive { ", int n" } else { "" };
         self.line(&format!("{attribute}static unsigned {name}{own}(unsigned x, unsigned y{more}) {{"));
         self.depth += 1;

@@ -27,11 +27,17 @@ pub(crate) struct Comparison {
 }
 
 /// Compiles both versions, runs them on some inputs, and compares with the slices from what changed, on both sides.
-pub(crate) fn compare(stepper: &Stepper, (old, new): (&str, &str), flags: &[&str], inputs: &[&[&str]]) -> Comparison {
+pub(crate) fn compare(
+    stepper: &Stepper,
+    (old, new): (&str, &str),
+    flags: &[&str],
+    inputs: &[&[&str]],
+) -> Comparison {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let binaries = [old, new].map(|text| compile("gcc", flags, ("program.c", text)));
     let [old, new] = [0, 1].map(|side: usize| describe(&binaries[side]));
-    let (old_print, new_print) = (Fingerprint::new(&old).expect("code"), Fingerprint::new(&new).expect("code"));
+    let (old_print, new_print) =
+        (Fingerprint::new(&old).expect("code"), Fingerprint::new(&new).expect("code"));
     let sides = Sides::new(&old, &new, &match_builds(&old_print, &new_print));
     let same = sides.same();
     let seeds = sides.seeds(&same);
@@ -60,7 +66,8 @@ pub(crate) fn compare(stepper: &Stepper, (old, new): (&str, &str), flags: &[&str
     comparison.differ = differ.len();
     let free = |&&((f, a), (g, b)): &&(At, At)| !all[0].contains(f, a) && !all[1].contains(g, b);
     comparison.free = same.iter().filter(free).count();
-    let runs = |&&((f, a), (g, b)): &&(At, At)| slices[0].runs.contains(f, a) || slices[1].runs.contains(g, b);
+    let runs =
+        |&&((f, a), (g, b)): &&(At, At)| slices[0].runs.contains(f, a) || slices[1].runs.contains(g, b);
     comparison.runs = same.iter().filter(runs).count();
     comparison
 }
@@ -138,9 +145,10 @@ impl<'m> Sides<'m> {
         let olds: Vec<_> = pointers(self.old, old.address, old.size).collect();
         let news: Vec<_> = pointers(self.new, new.address, new.size).collect();
         let lead_alike = olds.len() == news.len()
-            && olds.iter().zip(&news).all(|(p, q)| {
-                p.at - old.address == q.at - new.address && self.same_address(p.to, q.to)
-            });
+            && olds
+                .iter()
+                .zip(&news)
+                .all(|(p, q)| p.at - old.address == q.at - new.address && self.same_address(p.to, q.to));
         let tables = old.kind == DataKind::JumpTable && new.kind == DataKind::JumpTable;
         tables || old.hash == new.hash && lead_alike && (old.kind == new.kind)
     }
@@ -190,9 +198,8 @@ impl<'m> Sides<'m> {
                     p.width == q.width && self.same_address(at, to)
                 }
                 (Operand::Target(to), Operand::Target(other)) => {
-                    let inner = |module: &Module, f: u32, at: LinkAddr| {
-                        module.functions[f as usize].block_at(at.0)
-                    };
+                    let inner =
+                        |module: &Module, f: u32, at: LinkAddr| module.functions[f as usize].block_at(at.0);
                     match (inner(self.old, f, *to), inner(self.new, g, *other)) {
                         (Some(a), Some(b)) => self.blocks.get(&(f, a)) == Some(&(g, b)),
                         // Whom it calls is compared by name.
