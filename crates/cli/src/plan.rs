@@ -7,12 +7,12 @@ use crate::remedy::with_remedy;
 use crate::sources::Compared;
 use anyhow::{Context as _, Result, bail};
 use relive_image::loader::open_file;
-use relive_impact::analyses::{Aggressive, Analysis, Bohner};
+use relive_impact::analyses::{Aggressive, Analysis, Bohner, Hybrid, Slicing};
 use relive_impact::constructs::Level;
 use relive_impact::{Builds, Changes};
 use relive_matching::{Matching, match_builds};
 use relive_migrate::carry::{Likelihood, Old, carry};
-use relive_migrate::reprofile::behaviour::{Behaviour, Knowledge};
+use relive_migrate::reprofile::behaviour::{About, Behaviour, Knowledge};
 use relive_migrate::reprofile::checked::{Check, check};
 use relive_migrate::reprofile::discriminate::discriminate;
 use relive_migrate::reprofile::plan::Plan;
@@ -27,6 +27,10 @@ pub(crate) enum Impact {
     Ba,
     /// Functions with changes
     Ag,
+    /// What depends on changes, by slices of both builds: sound, and wary
+    Sl,
+    /// Sl if more than --threshold of the program changed, else ag
+    Hybrid,
     /// What a checked run of the new build counts differently, and functions with changes it did not come to
     Checked,
 }
@@ -45,6 +49,11 @@ pub(crate) struct Choice {
     /// How to find out what changes can affect
     #[arg(long, value_enum, default_value_t = Impact::Ag, help_heading = "What is measured again")]
     pub(crate) impact: Impact,
+
+    /// With --impact hybrid: the share of the program that must have changed for sl to be used
+    #[arg(long, value_name = "SHARE", default_value_t = relive_impact::analyses::THRESHOLD,
+        help_heading = "What is measured again")]
+    pub(crate) threshold: f64,
 
     /// What the profile is about: edges, loops, call-graph, call-frequencies, call-sequence, strides,
     /// reuse-distances, or a behaviour that --knowledge adds
@@ -93,7 +102,8 @@ impl Choice {
                     granularity,
                     order: false,
                     nesting: false,
-                    about: relive_migrate::reprofile::behaviour::About::Blocks,
+                    about: About::Blocks,
+                    values: true,
                 }),
                 (None, None) => bail!(
                     "--behaviour {name}: not known; say with --granularity how finely such a profile can be taken \
@@ -154,9 +164,14 @@ impl Planning<'_> {
             });
             changes.significance = sources.significance();
         }
+        let values = behaviours.iter().any(|behaviour| behaviour.values);
+        let slicing = Slicing { values };
+        let hybrid = Hybrid { above: Slicing { values }, below: Aggressive, threshold: choice.threshold };
         let analysis: &dyn Analysis = match choice.impact {
             Impact::Ba => &Bohner,
             Impact::Ag | Impact::Checked => &Aggressive,
+            Impact::Sl => &slicing,
+            Impact::Hybrid => &hybrid,
         };
         let affected = analysis.affected(&builds, &changes);
         let (name, decisions) = if choice.impact == Impact::Checked {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Bohner`] (BA) | functions with changes and all they may call, directly or not |
 //! | [`Aggressive`] (AG) | functions with changes |
+//! | [`Slicing`] (SL) | blocks in the forward slice of what changed, in both builds |
 //! | [`Hybrid`] | by how much changed: one analysis above a threshold, another one below |
 //!
 //! Others are added by implementing [`Analysis`].
@@ -13,6 +14,7 @@ use crate::builds::Builds;
 use crate::calls::Calls;
 use crate::changes::Changes;
 use crate::constructs::Level;
+use crate::slice::{Seeds, Slice};
 use relive_profile::model::Module;
 
 /// What may behave in another way.
@@ -79,6 +81,36 @@ impl Analysis for Bohner {
             }
         }
         affected
+    }
+}
+
+/// SL: what depends on changes, soundly.
+pub struct Slicing {
+    /// Whether blocks that run as often as before but may compute something else are affected too.
+    pub values: bool,
+}
+
+impl Analysis for Slicing {
+    fn name(&self) -> &str {
+        "sl"
+    }
+
+    fn affected(&self, builds: &Builds<'_>, changes: &Changes) -> Affected {
+        let of = |module: &Module, blocks: &Blocks, data: &[u32]| {
+            let slice = Slice::forward(module, &Seeds { blocks: blocks.clone(), data: data.to_vec() });
+            let mut all = slice.runs;
+            all.extend(&slice.ways);
+            if self.values {
+                all.extend(&slice.values);
+                all.extend(blocks);
+            }
+            all
+        };
+        Affected {
+            level: Level::STATEMENT,
+            old: of(builds.old, &changes.old, &changes.old_data),
+            new: of(builds.new, &changes.new, &changes.new_data),
+        }
     }
 }
 

@@ -6,8 +6,10 @@
 //! | [`constructs`] | what a program consists of, and what each part is called in every build |
 //! | [`builds`] | two builds side by side |
 //! | [`changes`] | blocks and data that are not what they were; `same` compares two blocks |
-//! | [`analyses`] | what changes can affect: BA, AG, hybrid; `calls` says who may call whom |
+//! | [`analyses`] | what changes can affect: BA, AG, SL, hybrid; `calls` says who may call whom |
+//! | [`slice`](mod@slice) | the forward slice that SL is |
 //! | [`blocks`] | sets of basic blocks |
+//! | [`slice`] | what may be affected: the forward slice |
 
 pub mod analyses;
 pub mod blocks;
@@ -16,6 +18,7 @@ pub mod calls;
 pub mod changes;
 pub mod constructs;
 mod same;
+pub mod slice;
 
 pub use analyses::{Affected, Analysis};
 pub use blocks::Blocks;

@@ -16,6 +16,8 @@ pub struct Behaviour {
     pub nesting: bool,
     /// Which counts of a function it is about.
     pub about: About,
+    /// Whether it is about values too: it may change although everything runs as often as before.
+    pub values: bool,
 }
 
 /// Which counts of a function make up a behaviour.
@@ -31,15 +33,16 @@ pub enum About {
     Entries,
 }
 
-/// Behaviours that are known from the start: name, granularity, order, nesting, what they are about.
-const KNOWN: [(&str, Level, bool, bool, About); 7] = [
-    ("edges", Level::STATEMENT, false, false, About::Blocks),
-    ("loops", Level::LOOP, false, false, About::Loops),
-    ("call-graph", Level::FUNCTION, false, false, About::Calls),
-    ("call-frequencies", Level::FUNCTION, false, false, About::Entries),
-    ("call-sequence", Level::FUNCTION, true, true, About::Calls),
-    ("strides", Level::STATEMENT, false, false, About::Blocks),
-    ("reuse-distances", Level::STATEMENT, false, false, About::Blocks),
+/// Behaviours that are known from the start: name, granularity, what they are about. That a sequence of calls has an order, and calls lie in calls, is
+/// said below.
+const KNOWN: [(&str, Level, About); 7] = [
+    ("edges", Level::STATEMENT, About::Blocks),
+    ("loops", Level::LOOP, About::Loops),
+    ("call-graph", Level::FUNCTION, About::Calls),
+    ("call-frequencies", Level::FUNCTION, About::Entries),
+    ("call-sequence", Level::FUNCTION, About::Calls),
+    ("strides", Level::STATEMENT, About::Blocks),
+    ("reuse-distances", Level::STATEMENT, About::Blocks),
 ];
 
 /// What is known of behaviours.
@@ -48,12 +51,13 @@ pub struct Knowledge(Vec<Behaviour>);
 
 impl Default for Knowledge {
     fn default() -> Self {
-        let all = KNOWN.into_iter().map(|(name, granularity, order, nesting, about)| Behaviour {
+        let all = KNOWN.into_iter().map(|(name, granularity, about)| Behaviour {
             name: name.to_owned(),
             granularity,
-            order,
-            nesting,
+            order: name == "call-sequence",
+            nesting: name == "call-sequence",
             about,
+            values: matches!(name, "strides" | "reuse-distances"),
         });
         Self(all.collect())
     }
@@ -103,9 +107,10 @@ impl Knowledge {
             let Some(level) = Level::parse(&granularity) else {
                 return Err(KnowledgeError::Level { behaviour, level: granularity });
             };
-            let about = self.find(&behaviour).map_or(About::Blocks, |known| known.about);
+            let (about, values) =
+                self.find(&behaviour).map_or((About::Blocks, true), |known| (known.about, known.values));
             self.0.retain(|known| known.name != behaviour);
-            self.0.push(Behaviour { name: behaviour, granularity: level, order, nesting, about });
+            self.0.push(Behaviour { name: behaviour, granularity: level, order, nesting, about, values });
         }
         Ok(())
     }
