@@ -8,6 +8,7 @@ mod build;
 mod cc;
 mod dump;
 mod evaluate;
+mod exempt;
 mod functions;
 mod inspect;
 mod instrument;
@@ -22,6 +23,7 @@ mod remedy;
 mod replay;
 mod report;
 mod run;
+mod sequence;
 mod trace;
 mod traced;
 

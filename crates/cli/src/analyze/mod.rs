@@ -2,6 +2,7 @@
 
 mod by_line;
 mod cache;
+mod calls;
 mod hot_paths;
 mod mix;
 pub(crate) mod on_line;
@@ -46,6 +47,8 @@ EXAMPLES:
       accesses of different threads that nothing brings in order
   relive analyze hot-paths app.rtrace
       the ways through the program that are taken most
+  relive analyze calls app.rtrace && relive dump app.rcalls --sequence
+      which functions call which, in order and one in the other
   relive analyze profile app.rtrace -o app.rprof && relive report app.rprof
       the profile that `relive run` would have left of the same run
 
@@ -79,6 +82,8 @@ pub(crate) enum Question {
     Races(races::Args),
     /// Which ways through the program are taken most.
     HotPaths(hot_paths::Args),
+    /// Which functions call which, in order and one in the other, as a file.
+    Calls(calls::Args),
     /// The profile of the same run, as `relive run` leaves it.
     Profile(profile::Args),
 }
@@ -154,6 +159,7 @@ impl Question {
             Self::Reuse(args) => args.of(),
             Self::Races(args) => args.of(),
             Self::HotPaths(args) => args.of(),
+            Self::Calls(args) => args.of(),
             Self::Profile(args) => args.of(),
         }
     }
@@ -168,6 +174,7 @@ impl Question {
             Self::Reuse(args) => once(args, open),
             Self::Races(args) => races::run(args, &open()?),
             Self::HotPaths(args) => hot_paths::run(args, &open()?),
+            Self::Calls(args) => calls::run(args, open),
             Self::Profile(args) => once(args, open),
         }
     }

@@ -55,7 +55,7 @@ impl<'f> Places<'f> {
         Self { traced, files, mangled, known: RefCell::default(), told: RefCell::default() }
     }
 
-    fn described(&self, path: &Path) -> Option<Arc<Described<'f>>> {
+    pub(super) fn described(&self, path: &Path) -> Option<Arc<Described<'f>>> {
         let mut known = self.known.borrow_mut();
         if let Some(described) = known.get(path) {
             return described.clone();
@@ -147,7 +147,8 @@ impl<'f> Described<'f> {
         Some(Self { code, functions, data, stubs, lines: Lines::new(loaded) })
     }
 
-    fn link_address(&self, offset: u64) -> Option<u64> {
+    /// Where a place in the file is linked.
+    pub(super) fn link_address(&self, offset: u64) -> Option<u64> {
         let holds = |(at, bytes, _): &&(u64, &[u8], u64)| offset.wrapping_sub(*at) < bytes.len() as u64;
         self.code.iter().find(holds).map(|&(at, _, link)| link + (offset - at))
     }
