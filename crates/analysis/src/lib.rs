@@ -25,6 +25,7 @@
 //! | [`mod@file`] | segments out of the file of a trace |
 //! | [`on_line`] | segments while they are recorded |
 //! | [`place`] | where in the program something happened |
+//! | [`except`] | code that is not looked at |
 //! | [`executions`] | how often units were executed |
 //! | [`steps`] | numbers for every instruction of every unit |
 //! | `map` | hash tables for numbers |
@@ -32,6 +33,7 @@
 pub mod cache;
 pub mod calls;
 pub mod driver;
+pub mod except;
 pub mod executions;
 pub mod file;
 pub mod hot_paths;

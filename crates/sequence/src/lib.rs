@@ -10,6 +10,7 @@
 //! | [`map`](mod@map) | which functions and call sites of one build are which of another |
 //! | [`merge`](mod@merge) | what a new run has measured, and the rest out of an old one |
 //! | [`require`](mod@require) | which functions have to be measured anew for that |
+//! | [`select`](mod@select) | leaves out of a whole sequence what a recording with exempt functions would not have |
 //! | [`tables`] | the same for what is told instruction by instruction |
 
 pub mod builder;
@@ -19,6 +20,7 @@ pub mod map;
 pub mod merge;
 pub mod model;
 pub mod require;
+pub mod select;
 pub mod tables;
 
 pub use builder::Builder;

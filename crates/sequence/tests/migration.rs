@@ -299,7 +299,9 @@ fn check(old: &Execution, new: &Execution, exempt: &BTreeSet<usize>) {
         merge(&recorded(old, false, &BTreeSet::new()), &partial, &map()).expect("mergeable");
     assert_eq!(merged.difference(&from_scratch), None);
     assert_eq!(origins.remeasured + origins.reused + origins.repositioned, merged.len());
-    assert!(partial.len() <= from_scratch.len());
+    let addresses = exempt.iter().map(|&function| new_function(function)).collect();
+    let selected = relive_sequence::select::select(&from_scratch, "new", &addresses);
+    assert_eq!(selected.difference(&partial), None);
 }
 
 proptest! {

@@ -49,8 +49,8 @@ enum From {
     /// What came before the segment.
     #[default]
     Before,
-    /// It makes no difference.
-    Anywhere,
+    /// The middle of a unit, before this address; it makes no difference.
+    Middle(u64),
     /// An exit of a unit.
     Exit(u32, u32),
     /// Outside: a thread begins, or a handler, or what it has interrupted goes on.
@@ -71,8 +71,8 @@ enum Told {
     Entered { from: From, unit: u32 },
     /// Another function begins in the middle of a unit: which of those.
     Within { unit: u32, tail: u32 },
-    /// The thread goes on from outside; it came from there.
-    State(From),
+    /// The thread goes on from outside at an address; it came from there.
+    State(From, u64),
     /// A handler is over.
     HandlerEnds,
 }
@@ -83,7 +83,7 @@ impl Visitor for Part {
         if ran.from == 0 {
             let matters = match self.from {
                 From::Before | From::Outside => true,
-                From::Anywhere => false,
+                From::Middle(_) => false,
                 From::Exit(from, exit) => self.table.way((from, exit), unit).is_some(),
             };
             if matters {
@@ -97,13 +97,14 @@ impl Visitor for Part {
                 }
             }
         }
-        self.from = ran.exit.map_or(From::Anywhere, |exit| From::Exit(unit, exit as u32));
+        let next = || ran.unit.steps.get(ran.steps).map_or(0, |step| step.pc);
+        self.from = ran.exit.map_or_else(|| From::Middle(next()), |exit| From::Exit(unit, exit as u32));
     }
 
     fn event(&mut self, event: &Event) {
         match event {
-            Event::State(_) => {
-                self.told.push(Told::State(self.from));
+            Event::State(state) => {
+                self.told.push(Told::State(self.from, state.pc));
                 self.from = From::Outside;
             }
             Event::Call { number: RETURN_FROM_HANDLER, .. } => self.told.push(Told::HandlerEnds),

@@ -1,6 +1,8 @@
 //! What units mean for calls: where they call, return and jump, and in which functions they are.
 
-use relive_abi::engine::{BRANCH, CALL, GUESS, INDIRECT_CALL, INDIRECT_JUMP, JUMP, RETURN, STRAY};
+use relive_abi::engine::{
+    BRANCH, CALL, GUESS, INDIRECT_CALL, INDIRECT_JUMP, JUMP, KERNEL, REBASED, RETURN, STRAY,
+};
 use relive_trace::units::Unit;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -149,9 +151,8 @@ impl Table {
             .exits
             .iter()
             .map(|exit| match exit.kind.into() {
-                kind @ (CALL | INDIRECT_CALL | RETURN | JUMP | INDIRECT_JUMP | BRANCH | STRAY | GUESS) => {
-                    transfer(exit.piece.into(), kind)
-                }
+                kind @ (CALL | INDIRECT_CALL | RETURN | JUMP | INDIRECT_JUMP | BRANCH | STRAY | GUESS
+                | KERNEL | REBASED) => transfer(exit.piece.into(), kind),
                 _ => NONE,
             })
             .collect();
@@ -169,6 +170,13 @@ impl Table {
         Described { entry: pieces.first().copied().unwrap_or(nowhere), tails: tails.into(), exits }
     }
 
+    /// Whether a thread that leaves a unit by a call of the kernel, or the like, goes on at an address.
+    pub(super) fn goes_on_at(&self, (unit, exit): (u32, u32), pc: u64) -> bool {
+        let number = self.units.get(unit as usize).and_then(|unit| unit.exits.get(exit as usize));
+        let transfer = number.and_then(|&number| self.transfers.get(number as usize));
+        transfer.is_some_and(|from| matches!(from.kind, KERNEL | REBASED) && from.behind == pc)
+    }
+
     /// What it means that a unit is entered from an exit of another, and where that is.
     pub(super) fn way(&self, (unit, exit): (u32, u32), to: u32) -> Option<(Way, u32)> {
         let &number = self.units.get(unit as usize)?.exits.get(exit as usize)?;
@@ -176,6 +184,7 @@ impl Table {
         let way = match from.kind {
             CALL | INDIRECT_CALL => Way::Call,
             RETURN => Way::Return,
+            KERNEL | REBASED => return None,
             _ if to.is_start && to.symbol != from.symbol => Way::Tail,
             INDIRECT_JUMP | GUESS if to.symbol != NONE && to.symbol != from.symbol => Way::Jump,
             _ => return None,

@@ -49,7 +49,7 @@ impl Thread {
                 self.handler_ends = true;
                 return;
             }
-            Told::State(from) => self.goes_on_outside(from, making),
+            Told::State(from, pc) => self.goes_on_outside(from, pc, table, making),
             Told::Within { unit, tail } => {
                 let (_, transfer, to) = table.units[unit as usize].tails[tail as usize];
                 self.enter(Kind::Tail, transfer, to, table, making);
@@ -64,8 +64,20 @@ impl Thread {
     }
 
     /// The thread goes on from outside.
-    fn goes_on_outside(&mut self, from: From, making: &mut Making) {
+    fn goes_on_outside(&mut self, from: From, pc: u64, table: &Table, making: &mut Making) {
         let from = if from == From::Before { self.from } else { from };
+        let is_there = match from {
+            From::Exit(unit, exit) => table.goes_on_at((unit, exit), pc),
+            From::Middle(next) => next == pc,
+            From::Before | From::Outside => false,
+        };
+        if is_there && !self.handler_ends {
+            // Not a signal: something else that is written down with all registers.
+            self.innermost().held = From::Middle(pc);
+            self.goes_on = true;
+            self.from = From::Outside;
+            return;
+        }
         if self.handler_ends && self.contexts.len() > 1 {
             self.close(&mut making.builder);
             self.goes_on = true;
@@ -138,7 +150,7 @@ impl Thread {
             return;
         }
         // Somebody has pushed the address of a function: that is a way to jump there.
-        if to.is_start && self.innermost().stack.depth() > 0 {
+        if to.is_start && self.contexts.len() == 1 && self.innermost().stack.depth() > 0 {
             return self.enter(Kind::Tail, transfer, to, table, making);
         }
         // To whoever was there before the recording began, or to what ends a handler.

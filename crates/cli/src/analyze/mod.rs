@@ -3,6 +3,7 @@
 mod by_line;
 mod cache;
 mod calls;
+mod except;
 mod hot_paths;
 mod mix;
 pub(crate) mod on_line;
@@ -139,6 +140,11 @@ trait Once {
     /// The question, if its options make sense.
     fn analysis(&self) -> Result<Self::Analysis>;
 
+    /// The same, of a trace whose code is known already.
+    fn analysis_of(&self, _: &Traced<'_>) -> Result<Self::Analysis> {
+        self.analysis()
+    }
+
     /// Tells the answer, when everything has been looked at.
     fn answer(&self, analysis: Self::Analysis, traced: &Traced<'_>) -> Result<()>;
 }
@@ -182,10 +188,13 @@ impl Question {
 
 /// Answers a question of a trace that is looked at once.
 fn once(question: &impl Once, open: impl FnOnce() -> Result<Trace>) -> Result<()> {
-    let mut analysis = question.analysis()?;
+    // What is asked may not make sense, whatever the trace.
+    question.analysis()?;
     let trace = open()?;
+    let traced = Traced::of_file(&trace);
+    let mut analysis = question.analysis_of(&traced)?;
     question.of().ask(&trace, &mut analysis)?;
-    question.answer(analysis, &Traced::of_file(&trace))
+    question.answer(analysis, &traced)
 }
 
 impl Of {
@@ -248,6 +257,21 @@ impl Of {
     }
 }
 
+/// An answer, and what it is about.
+#[derive(Serialize)]
+struct Answer<R> {
+    /// The files that code came from.
+    builds: Vec<Build>,
+    #[serde(flatten)]
+    report: R,
+}
+
+#[derive(Serialize)]
+struct Build {
+    path: String,
+    build_id: String,
+}
+
 impl Asked {
     /// Prints the answer, when everything has been looked at.
     fn answer<A: Analysis<Report: Serialize>>(
@@ -258,7 +282,12 @@ impl Asked {
     ) -> Result<()> {
         let files = Files::open(traced, &self.debug_root);
         let places = Places::new(traced, &files, self.mangled);
-        self.print(&analysis.finish(traced, &places), text)
+        let builds = traced.modules.iter().map(|module| Build {
+            path: module.path.to_string_lossy().into_owned(),
+            build_id: module.build_id.clone(),
+        });
+        let answer = Answer { builds: builds.collect(), report: analysis.finish(traced, &places) };
+        self.print(&answer, |answer, out| text(&answer.report, out))
     }
 
     /// Prints an answer.
