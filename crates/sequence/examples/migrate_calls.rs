@@ -3,12 +3,12 @@
 //!     relive match OLD NEW --tsv > match.tsv; relive inspect OLD --blocks > old.tsv; relive inspect NEW --blocks > new.tsv
 //!     cargo run --release -p relive-sequence --example migrate_calls -- OLD.rcalls NEW.rcalls match.tsv old.tsv new.tsv
 //!
-//! All functions that have a partner are exempt to begin with. Whatever cannot be is measured, until all is known; then the result is
-//! compared with the recording.
+//! All functions are exempt that have a partner and do what they did; that is known from both recordings. The result is compared with the
+//! recording.
 
 use relive_sequence::model::NONE;
 use relive_sequence::select::select;
-use relive_sequence::{CallMap, MergeError, Sequence, file, merge, require};
+use relive_sequence::{CallMap, Sequence, affected, file, merge, require};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::time::Instant;
@@ -29,35 +29,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut exempt: BTreeSet<u64> =
         map.functions.values().copied().filter(|f| executed.contains(f)).collect();
     println!("{} functions of the program were executed, {} have partners", executed.len(), exempt.len());
-    let mut round = 0;
-    loop {
-        round += 1;
-        let began = Instant::now();
-        let partial = select(&new, &map.new, &exempt);
-        let selected = began.elapsed();
-        match merge(&old, &partial, &map) {
-            Ok((merged, origins)) => {
-                println!(
-                    "round {round}: {} calls recorded, {origins:?}, {:?}",
-                    partial.len(),
-                    began.elapsed() - selected
-                );
-                println!("{} functions exempt; difference: {:?}", exempt.len(), merged.difference(&new));
-                break;
-            }
-            Err(MergeError::NotReusable(refused)) => {
-                let before = exempt.len();
-                refused.iter().for_each(|refusal| _ = exempt.remove(&refusal.address));
-                println!(
-                    "round {round}: {} refused, such as {}: {}",
-                    before - exempt.len(),
-                    refused[0].name,
-                    refused[0].why
-                );
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let began = Instant::now();
+    let affected = affected(&old, &new, &map);
+    exempt.retain(|function| !affected.contains(function));
+    println!("{} do other things than before, {:?}", affected.len(), began.elapsed());
+    let partial = select(&new, &map.new, &exempt);
+    let began = Instant::now();
+    let (merged, origins) = merge(&old, &partial, &map)?;
+    println!(
+        "{} functions exempt, {} calls recorded; {origins:?}, {:?}",
+        exempt.len(),
+        partial.len(),
+        began.elapsed()
+    );
+    println!("difference from the recording: {:?}", merged.difference(&new));
     let partners: BTreeSet<u64> = map.functions.values().copied().collect();
     let required = require(&old, &map, &exempt, &[]);
     println!(
@@ -105,10 +90,20 @@ fn map(
     let mut partners: BTreeMap<u64, u64> = BTreeMap::new();
     for line in pairs.lines() {
         match line.split('\t').collect::<Vec<_>>()[..] {
-            ["procedure", old, new, ..] => drop(map.functions.insert(number(old)?, number(new)?)),
-            ["block", old, new, ..] => drop(partners.insert(number(old)?, number(new)?)),
+            ["procedure", old, new, ..] => _ = map.functions.insert(number(old)?, number(new)?),
+            ["block", old, new, ..] => _ = partners.insert(number(old)?, number(new)?),
             _ => {}
         }
+    }
+    // Stubs of imports are known by name.
+    let stubs = |sequence: &Sequence, module: usize| -> BTreeMap<String, u64> {
+        let of_module = sequence.functions.iter().filter(|function| function.module as usize == module);
+        let stub = |name: &&String| name.ends_with("@plt");
+        of_module.filter_map(|f| Some((f.name.as_ref().filter(stub)?.clone(), f.address))).collect()
+    };
+    let now = stubs(new, new_module);
+    for (name, address) in stubs(old, old_module) {
+        map.functions.extend(now.get(&name).map(|now| (address, *now)));
     }
     let of_new = |site: &&relive_sequence::Site| site.module as usize == new_module;
     for site in old.sites.iter().filter(|site| site.module as usize == old_module) {

@@ -11,8 +11,10 @@
 //! | [`merge`](mod@merge) | what a new run has measured, and the rest out of an old one |
 //! | [`require`](mod@require) | which functions have to be measured anew for that |
 //! | [`select`](mod@select) | leaves out of a whole sequence what a recording with exempt functions would not have |
+//! | [`affected`](mod@affected) | which functions do other things than before, by what both builds did |
 //! | [`tables`] | the same for what is told instruction by instruction |
 
+pub mod affected;
 pub mod builder;
 pub mod file;
 pub mod lists;
@@ -23,6 +25,7 @@ pub mod require;
 pub mod select;
 pub mod tables;
 
+pub use affected::affected;
 pub use builder::Builder;
 pub use map::CallMap;
 pub use merge::{MergeError, Origins, merge};

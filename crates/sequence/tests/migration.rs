@@ -304,6 +304,12 @@ fn check(old: &Execution, new: &Execution, exempt: &BTreeSet<usize>) {
     assert_eq!(selected.difference(&partial), None);
 }
 
+fn affected_by_sequences(old: &Execution, new: &Execution) -> BTreeSet<usize> {
+    let [old, new] = [recorded(old, false, &BTreeSet::new()), recorded(new, true, &BTreeSet::new())];
+    let found = relive_sequence::affected(&old, &new, &map());
+    (0..FUNCTIONS).filter(|&function| found.contains(&new_function(function))).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
 
@@ -316,6 +322,9 @@ proptest! {
         let unaffected: BTreeSet<usize> =
             (0..FUNCTIONS).filter(|f| !affected.contains(f) && !unknown.contains(f)).collect();
         check(&old, &new, &unaffected);
+        // The library finds the same by sequences.
+        let found = affected_by_sequences(&old, &new);
+        prop_assert_eq!(&found, &affected.union(&unknown).copied().collect::<BTreeSet<_>>());
         check(&old, &new, &unaffected.into_iter().filter(|&f| kept[f]).collect());
     }
 
