@@ -9,7 +9,7 @@ pub const MAGIC: [u8; 8] = *b"RLVCALLS";
 /// The version that is read and written.
 pub const VERSION: u64 = 1;
 
-/// Magic, version, how long the contents are, packed and not, and their check sum.
+/// Magic, version, how long the contents are, packed and not, and the check sum of what is packed.
 const HEADER: usize = 40;
 /// How much [`zstd`] tries: see `docs/calls-format.md` for what that gives.
 const LEVEL: i32 = 9;
@@ -41,8 +41,8 @@ pub enum ReadError {
     /// The contents cannot be unpacked.
     #[error("damaged: cannot be unpacked: {0}")]
     Packing(std::io::Error),
-    /// They are not what was written.
-    #[error("damaged: the contents do not have the check sum that the header says")]
+    /// It is not what was written.
+    #[error("damaged: the packed contents do not have the check sum that the header says")]
     Checksum,
     /// A value contradicts another.
     #[error("damaged: byte {at} of the unpacked contents: {what}")]
@@ -61,7 +61,7 @@ pub fn write(sequence: &Sequence) -> Vec<u8> {
     let packed = pack(&contents);
     let mut bytes = Vec::with_capacity(HEADER + packed.len());
     bytes.extend(MAGIC);
-    for number in [VERSION, packed.len() as u64, contents.len() as u64, hash::of(&contents)] {
+    for number in [VERSION, packed.len() as u64, contents.len() as u64, hash::of(&packed)] {
         bytes.extend(number.to_le_bytes());
     }
     bytes.extend(packed);
@@ -88,10 +88,10 @@ pub fn read(bytes: &[u8]) -> Result<Sequence, ReadError> {
     if len != packed.len() as u64 {
         return Err(ReadError::Length { expected: len.saturating_add(HEADER as u64), found });
     }
-    let contents = unpack(packed, unpacked)?;
-    if hash::of(&contents) != checksum {
+    if hash::of(packed) != checksum {
         return Err(ReadError::Checksum);
     }
+    let contents = unpack(packed, unpacked)?;
     Contents { bytes: &contents, at: 0 }.sequence()
 }
 
@@ -306,7 +306,11 @@ impl Contents<'_> {
         for number in 0..count {
             for item in 0..bodies[number].items.len() {
                 // Behind this one, none is known yet: so there are no circles.
-                let called = number - 1 - self.one_of(number)? as usize;
+                let back = self.one_of(number)? as usize;
+                let called = number - 1 - back;
+                if bodies[called].function == NONE && bodies[called].items.is_empty() {
+                    return self.wrong("a part without calls");
+                }
                 if (bodies[called].function == NONE) != (bodies[number].items[item].site == NONE) {
                     return self.wrong("a call without a function, or the other way round");
                 }
@@ -400,12 +404,34 @@ mod tests {
             let packed = pack(&contents);
             let mut bytes = write(&Sequence::default());
             bytes.truncate(16);
-            for number in [packed.len() as u64, contents.len() as u64, hash::of(&contents)] {
+            for number in [packed.len() as u64, contents.len() as u64, hash::of(&packed)] {
                 bytes.extend(number.to_le_bytes());
             }
             bytes.extend(packed);
             check(&bytes);
         }
+    }
+
+    #[test]
+    fn bodies_that_cannot_be_are_refused() {
+        let of = |bodies: &[(u32, &[(u32, u8)])]| {
+            // No modules; one function and one site in none of them.
+            let mut bytes = vec![0, 1, 0, 9, 0, 1, 0, 9, 0, bodies.len() as u8];
+            bytes.extend(bodies.iter().map(|body| body.0 as u8));
+            bytes.extend(vec![0; bodies.len()]);
+            bytes.extend(bodies.iter().map(|body| body.1.len() as u8));
+            let items = || bodies.iter().flat_map(|body| body.1);
+            bytes.extend(items().map(|item| item.0 as u8));
+            bytes.extend(items().map(|item| item.1));
+            bytes.extend(items().map(|_| 1));
+            bytes.push(0);
+            Contents { bytes: &bytes, at: 0 }.sequence()
+        };
+        assert!(of(&[(1, &[]), (0, &[(1, 0)])]).is_ok());
+        assert!(of(&[(1, &[(1, 0)])]).is_err(), "before the first is none");
+        assert!(of(&[(1, &[]), (1, &[(1, 1)])]).is_err(), "nor before that");
+        assert!(of(&[(0, &[]), (1, &[(0, 0)])]).is_err(), "a part without calls");
+        assert!(of(&[(1, &[]), (1, &[(0, 0)])]).is_err(), "a function without a site");
     }
 
     #[test]
