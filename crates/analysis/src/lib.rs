@@ -14,6 +14,7 @@
 //! | [`reuse`] | how much other memory is touched before the same memory is touched again |
 //! | [`profile`] | how often each block is executed, and each way from block to block |
 //! | [`hot_paths`] | which ways through the program are taken most |
+//! | [`calls`] | which functions call which, in order and one in the other |
 //! | [`races`] | which accesses of different threads nothing brings in order, and which are made without their lock |
 //!
 //! What they are made of:
@@ -24,12 +25,15 @@
 //! | [`mod@file`] | segments out of the file of a trace |
 //! | [`on_line`] | segments while they are recorded |
 //! | [`place`] | where in the program something happened |
+//! | [`except`] | code that is not looked at |
 //! | [`executions`] | how often units were executed |
 //! | [`steps`] | numbers for every instruction of every unit |
 //! | `map` | hash tables for numbers |
 
 pub mod cache;
+pub mod calls;
 pub mod driver;
+pub mod except;
 pub mod executions;
 pub mod file;
 pub mod hot_paths;

@@ -22,6 +22,9 @@ pub struct Location {
     /// The function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<Arc<str>>,
+    /// Where that begins in the module, as linked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry: Option<u64>,
     /// The file of source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<Arc<str>>,
@@ -77,7 +80,7 @@ impl Location {
             (self.file, self.line) = (None, None);
         }
         if level < Level::Function {
-            self.function = None;
+            (self.function, self.entry) = (None, None);
         }
         self
     }

@@ -8,6 +8,7 @@ mod summary;
 
 pub use summary::{MOST, Summary};
 
+use crate::except::{Except, Ranges};
 use crate::map::Map;
 use crate::steps::Steps;
 use crate::{Analysis, Code, Locate, Location, Place, Segment};
@@ -17,6 +18,7 @@ use relive_trace::visit::{Ran, Reference, Visitor};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An access of an instruction: its address, and which of its accesses.
 type Key = (u64, u32);
@@ -24,6 +26,7 @@ type Key = (u64, u32);
 /// The question.
 #[derive(Default)]
 pub struct Strides {
+    except: Except,
     accesses: BTreeMap<(u32, Key), Sum>,
     /// The last address of each thread.
     last: Map<(u32, u32, Key), u64>,
@@ -36,9 +39,22 @@ struct Sum {
     summary: Summary,
 }
 
+/// Stands for an access that is not looked at.
+const SKIPPED: u32 = u32::MAX;
+
+impl Strides {
+    /// Asks for all but what some code does.
+    #[must_use]
+    pub fn except(except: Except) -> Self {
+        Self { except, ..Self::default() }
+    }
+}
+
 /// What a segment tells.
 #[derive(Default)]
 pub struct Part {
+    /// Code that is not looked at.
+    except: Arc<Ranges>,
     /// For every instruction, its first access.
     first: Steps<u32>,
     /// Accesses that are not the first of their instruction.
@@ -65,6 +81,10 @@ impl Part {
     #[cold]
     fn add(&mut self, unit: &Unit) {
         for (number, step) in self.first.of(unit).iter_mut().zip(&unit.steps) {
+            if self.except.has(step.pc) {
+                *number = SKIPPED;
+                continue;
+            }
             *number = *self.by_pc.entry(step.pc).or_insert_with(|| {
                 self.accesses.push(Walk::new((step.pc, 0)));
                 self.accesses.len() as u32 - 1
@@ -98,6 +118,9 @@ impl Visitor for Part {
         }
         let mut before = (u16::MAX, 0);
         for reference in ran.references {
+            if *self.first.at(ran.unit.number, reference.step) == SKIPPED {
+                continue;
+            }
             let ordinal = if reference.step == before.0 { before.1 + 1 } else { 0 };
             before = (reference.step, ordinal);
             let other = if ordinal > 0 { self.other(ran.unit, reference.step, ordinal) } else { None };
@@ -131,8 +154,8 @@ impl Analysis for Strides {
     type Part = Part;
     type Report = Report;
 
-    fn part(&self, _: &Segment) -> Part {
-        Part::default()
+    fn part(&self, segment: &Segment) -> Part {
+        Part { except: self.except.of(segment.process), ..Part::default() }
     }
 
     fn combine(&mut self, segment: &Segment, part: Part) {

@@ -182,9 +182,11 @@ EXAMPLES:
       blocks that never ran
   relive dump app.rprof --calls | sort -t$'\\t' -k5 -n | tail
       the most frequent calls
+  relive dump app.rcalls --sequence --flat --under main
+      which functions main calls, and those call, in order
 
 Addresses are in hexadecimal, as linked; names as in the symbol table. A count that is not known is `-`.
-The columns are in docs/profile-format.md.
+The columns are in docs/profile-format.md and docs/calls-format.md.
 
 Exit status: 0 done, 2 the file cannot be read or is not a profile.";
 
@@ -192,7 +194,7 @@ Exit status: 0 done, 2 the file cannot be read or is not a profile.";
 #[derive(Args)]
 #[command(after_help = DUMP_EXAMPLES, group = clap::ArgGroup::new("table").required(true))]
 pub(crate) struct Dump {
-    /// The profile
+    /// The profile, or calls with --sequence
     pub(crate) profile: PathBuf,
 
     /// Functions: how well measured, how often entered, instructions executed
@@ -214,6 +216,18 @@ pub(crate) struct Dump {
     /// Loops: how often entered, how often their header ran
     #[arg(long, group = "table", help_heading = "What to print")]
     pub(crate) loops: bool,
+
+    /// Of a file of `relive analyze calls`: every call, one in the other
+    #[arg(long, group = "table", help_heading = "What to print")]
+    pub(crate) sequence: bool,
+
+    /// With --sequence: only names of functions, each thread in one line
+    #[arg(long, requires = "sequence", help_heading = "What to print")]
+    pub(crate) flat: bool,
+
+    /// With --sequence: only executions of this function, and what happens in them
+    #[arg(long, value_name = "FUNCTION", requires = "sequence", help_heading = "What to print")]
+    pub(crate) under: Option<String>,
 
     /// Write to a file instead of standard output
     #[arg(long, short, value_name = "FILE")]

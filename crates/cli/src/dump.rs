@@ -3,12 +3,18 @@
 use crate::args::Dump;
 use crate::output::{field, write_to};
 use crate::profiles::{self, callees, count};
+use crate::sequence;
 use anyhow::Result;
 use relive_profile::model::{Count, Function, Module, Node, Profile, State};
 use std::io::Write;
 
 /// Prints the table that was asked for.
 pub(crate) fn run(args: &Dump) -> Result<()> {
+    if args.sequence {
+        let calls = sequence::open(&args.profile)?;
+        let manner = sequence::Manner { flat: args.flat, under: args.under.as_deref() };
+        return write_to(args.output.as_deref(), |out| sequence::print(&calls, &manner, out));
+    }
     let profile = profiles::open(&args.profile)?;
     write_to(args.output.as_deref(), |out| match args {
         Dump { functions: true, .. } => functions(&profile, out),

@@ -15,7 +15,7 @@ use relive_migrate::carry::{Likelihood, Old, carry};
 use relive_migrate::reprofile::behaviour::{About, Behaviour, Knowledge};
 use relive_migrate::reprofile::checked::{Check, check};
 use relive_migrate::reprofile::discriminate::discriminate;
-use relive_migrate::reprofile::plan::Plan;
+use relive_migrate::reprofile::plan::{Map, Plan};
 use relive_profile::model::Module;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -183,7 +183,11 @@ impl Planning<'_> {
             (analysis.name(), discriminate(&builds, &affected, &behaviours, &classes()))
         };
         let names = behaviours.iter().map(|behaviour| behaviour.name.clone()).collect();
-        Ok(Plan::new(self.old, self.new, name, names, changes.significance, &decisions))
+        let mut plan = Plan::new(self.old, self.new, name, names, changes.significance, &decisions);
+        if behaviours.iter().any(|behaviour| behaviour.values || behaviour.order) {
+            plan.map = Some(Map::of(&builds, &changes));
+        }
+        Ok(plan)
     }
 
     /// What was expected of checked runs of the new build, and what they did.

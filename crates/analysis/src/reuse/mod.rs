@@ -10,6 +10,7 @@
 mod stack;
 
 use crate::cache::Sharing;
+use crate::except::Except;
 use crate::place::group;
 use crate::steps::Steps;
 use crate::{Analysis, Code, Level, Locate, Location, Place, Segment};
@@ -31,6 +32,7 @@ pub struct Settings {
 /// The question.
 pub struct Reuse {
     settings: Settings,
+    except: Except,
     stacks: BTreeMap<(u32, u32), Stack>,
     places: BTreeMap<u32, Table>,
 }
@@ -127,7 +129,13 @@ impl Reuse {
     /// Asks for it.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { settings, stacks: BTreeMap::new(), places: BTreeMap::new() }
+        Self { settings, except: Except::default(), stacks: BTreeMap::new(), places: BTreeMap::new() }
+    }
+
+    /// Leaves out what some code touches. It is looked at all the same, as distances of other touches depend on it.
+    #[must_use]
+    pub fn except(self, except: Except) -> Self {
+        Self { except, ..self }
     }
 }
 
@@ -167,7 +175,9 @@ impl Analysis for Reuse {
         let mut places: BTreeMap<Place, Sum> = BTreeMap::new();
         let mut total = Sum::default();
         for (&process, table) in &self.places {
-            for (pc, &index) in table.steps.by_pc(code.units(process)).filter(|(_, index)| **index != 0) {
+            let except = self.except.of(process);
+            let touching = table.steps.by_pc(code.units(process)).filter(|(_, index)| **index != 0);
+            for (pc, &index) in touching.filter(|(pc, _)| !except.has(*pc)) {
                 let counts = &table.counts[index as usize - 1];
                 add(&mut places.entry(Place { process, pc }).or_default().0, counts);
                 add(&mut total.0, counts);

@@ -2,6 +2,8 @@
 
 mod by_line;
 mod cache;
+mod calls;
+mod except;
 mod hot_paths;
 mod mix;
 pub(crate) mod on_line;
@@ -46,6 +48,8 @@ EXAMPLES:
       accesses of different threads that nothing brings in order
   relive analyze hot-paths app.rtrace
       the ways through the program that are taken most
+  relive analyze calls app.rtrace && relive dump app.rcalls --sequence
+      which functions call which, in order and one in the other
   relive analyze profile app.rtrace -o app.rprof && relive report app.rprof
       the profile that `relive run` would have left of the same run
 
@@ -79,6 +83,8 @@ pub(crate) enum Question {
     Races(races::Args),
     /// Which ways through the program are taken most.
     HotPaths(hot_paths::Args),
+    /// Which functions call which, in order and one in the other, as a file.
+    Calls(calls::Args),
     /// The profile of the same run, as `relive run` leaves it.
     Profile(profile::Args),
 }
@@ -134,6 +140,11 @@ trait Once {
     /// The question, if its options make sense.
     fn analysis(&self) -> Result<Self::Analysis>;
 
+    /// The same, of a trace whose code is known already.
+    fn analysis_of(&self, _: &Traced<'_>) -> Result<Self::Analysis> {
+        self.analysis()
+    }
+
     /// Tells the answer, when everything has been looked at.
     fn answer(&self, analysis: Self::Analysis, traced: &Traced<'_>) -> Result<()>;
 }
@@ -154,6 +165,7 @@ impl Question {
             Self::Reuse(args) => args.of(),
             Self::Races(args) => args.of(),
             Self::HotPaths(args) => args.of(),
+            Self::Calls(args) => args.of(),
             Self::Profile(args) => args.of(),
         }
     }
@@ -168,6 +180,7 @@ impl Question {
             Self::Reuse(args) => once(args, open),
             Self::Races(args) => races::run(args, &open()?),
             Self::HotPaths(args) => hot_paths::run(args, &open()?),
+            Self::Calls(args) => calls::run(args, open),
             Self::Profile(args) => once(args, open),
         }
     }
@@ -175,10 +188,13 @@ impl Question {
 
 /// Answers a question of a trace that is looked at once.
 fn once(question: &impl Once, open: impl FnOnce() -> Result<Trace>) -> Result<()> {
-    let mut analysis = question.analysis()?;
+    // What is asked may not make sense, whatever the trace.
+    question.analysis()?;
     let trace = open()?;
+    let traced = Traced::of_file(&trace);
+    let mut analysis = question.analysis_of(&traced)?;
     question.of().ask(&trace, &mut analysis)?;
-    question.answer(analysis, &Traced::of_file(&trace))
+    question.answer(analysis, &traced)
 }
 
 impl Of {
@@ -241,6 +257,21 @@ impl Of {
     }
 }
 
+/// An answer, and what it is about.
+#[derive(Serialize)]
+struct Answer<R> {
+    /// The files that code came from.
+    builds: Vec<Build>,
+    #[serde(flatten)]
+    report: R,
+}
+
+#[derive(Serialize)]
+struct Build {
+    path: String,
+    build_id: String,
+}
+
 impl Asked {
     /// Prints the answer, when everything has been looked at.
     fn answer<A: Analysis<Report: Serialize>>(
@@ -251,7 +282,12 @@ impl Asked {
     ) -> Result<()> {
         let files = Files::open(traced, &self.debug_root);
         let places = Places::new(traced, &files, self.mangled);
-        self.print(&analysis.finish(traced, &places), text)
+        let builds = traced.modules.iter().map(|module| Build {
+            path: module.path.to_string_lossy().into_owned(),
+            build_id: module.build_id.clone(),
+        });
+        let answer = Answer { builds: builds.collect(), report: analysis.finish(traced, &places) };
+        self.print(&answer, |answer, out| text(&answer.report, out))
     }
 
     /// Prints an answer.

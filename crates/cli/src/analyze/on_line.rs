@@ -84,7 +84,7 @@ impl Question {
                 args.check(about)?;
                 return Ok(None);
             }
-            Self::HotPaths(_) => return Ok(None),
+            Self::HotPaths(_) | Self::Calls(_) => return Ok(None),
         }))
     }
 

@@ -55,7 +55,7 @@ impl<'f> Places<'f> {
         Self { traced, files, mangled, known: RefCell::default(), told: RefCell::default() }
     }
 
-    fn described(&self, path: &Path) -> Option<Arc<Described<'f>>> {
+    pub(super) fn described(&self, path: &Path) -> Option<Arc<Described<'f>>> {
         let mut known = self.known.borrow_mut();
         if let Some(described) = known.get(path) {
             return described.clone();
@@ -107,9 +107,11 @@ impl<'f> Places<'f> {
             return Location { module, ..bare };
         };
         let line = file.lines.at(LinkAddr(address)).filter(|place| place.line > 0);
+        let function = holding(&file.functions, address);
         Location {
             module,
-            function: file.function(address),
+            entry: function.map(|(start, _)| start),
+            function: function.map(|(_, name)| name.clone()),
             file: line.map(|place| place.file.into()),
             line: line.map(|place| place.line),
             address: Some(address),
@@ -147,13 +149,10 @@ impl<'f> Described<'f> {
         Some(Self { code, functions, data, stubs, lines: Lines::new(loaded) })
     }
 
-    fn link_address(&self, offset: u64) -> Option<u64> {
+    /// Where a place in the file is linked.
+    pub(super) fn link_address(&self, offset: u64) -> Option<u64> {
         let holds = |(at, bytes, _): &&(u64, &[u8], u64)| offset.wrapping_sub(*at) < bytes.len() as u64;
         self.code.iter().find(holds).map(|&(at, _, link)| link + (offset - at))
-    }
-
-    fn function(&self, address: u64) -> Option<Arc<str>> {
-        holding(&self.functions, address).map(|(_, name)| name.clone())
     }
 
     /// Its code: where it is linked, and its bytes.

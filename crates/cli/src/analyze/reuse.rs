@@ -1,5 +1,6 @@
 //! `relive analyze reuse`.
 
+use super::except::ExceptArgs;
 use super::table::{Table, name};
 use super::{Asked, Of, Once};
 use crate::output::{grouped, percent};
@@ -14,6 +15,9 @@ use std::io::Write;
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
+
+    #[command(flatten)]
+    except: ExceptArgs,
 
     /// How many bytes count as one block: 64 for lines of a cache, 1 for bytes, 4096 for pages
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
@@ -35,8 +39,13 @@ impl Once for Args {
         if !self.block.is_power_of_two() || self.block > 1 << 30 {
             bail!("--block {}: must be a power of two, and not more than 1 GiB", self.block);
         }
+        self.except.check(self.asked.of.trace.is_some())?;
         let sharing = if self.shared { Sharing::Process } else { Sharing::Thread };
         Ok(Reuse::new(Settings { block_bits: self.block.trailing_zeros(), sharing }))
+    }
+
+    fn analysis_of(&self, traced: &Traced<'_>) -> Result<Reuse> {
+        Ok(self.analysis()?.except(self.except.code(traced)?))
     }
 
     fn answer(&self, analysis: Reuse, traced: &Traced<'_>) -> Result<()> {

@@ -1,5 +1,6 @@
 //! `relive analyze strides`.
 
+use super::except::ExceptArgs;
 use super::table::{Table, name};
 use super::{Asked, Of, Once};
 use crate::output::{grouped, percent, several};
@@ -13,6 +14,9 @@ use std::io::Write;
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
+
+    #[command(flatten)]
+    except: ExceptArgs,
 }
 
 impl Once for Args {
@@ -23,7 +27,12 @@ impl Once for Args {
     }
 
     fn analysis(&self) -> Result<Strides> {
+        self.except.check(self.asked.of.trace.is_some())?;
         Ok(Strides::default())
+    }
+
+    fn analysis_of(&self, traced: &Traced<'_>) -> Result<Strides> {
+        Ok(Strides::except(self.except.code(traced)?))
     }
 
     fn answer(&self, analysis: Strides, traced: &Traced<'_>) -> Result<()> {

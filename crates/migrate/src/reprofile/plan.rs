@@ -1,7 +1,8 @@
 //! The plan: what of a new build is to be measured, and what of an old profile is taken over. A file that people can read.
 
 use super::discriminate::Decision;
-use relive_profile::model::Module;
+use relive_impact::{Builds, Changes};
+use relive_profile::model::{Call, CalledBy, Function, Module};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -27,6 +28,47 @@ pub struct Plan {
     pub exempt: Vec<Listed>,
     /// Functions that are measured, and why.
     pub measure: Vec<Measured>,
+    /// What of the old build is what of the new one, for behaviours that traces tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<Map>,
+}
+
+/// What of the old build is what of the new one, by address as linked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Map {
+    /// Functions: old and new.
+    pub functions: Vec<(u64, u64)>,
+    /// Instructions that call: old and new.
+    pub sites: Vec<(u64, u64)>,
+    /// Blocks of the same length that do the same: old, length, new.
+    pub code: Vec<(u64, u64, u64)>,
+}
+
+impl Map {
+    /// What follows from matching and changes.
+    #[must_use]
+    pub fn of(builds: &Builds<'_>, changes: &Changes) -> Self {
+        let mut map = Self::default();
+        for pair in &builds.matching.procedures {
+            let (i, j) = (pair.pair.old, pair.pair.new);
+            let (old, new) = (&builds.old.functions[i as usize], &builds.new.functions[j as usize]);
+            map.functions.push((old.address, new.address));
+            for blocks in &pair.blocks {
+                let call = |function: &Function, block: u32| {
+                    let by = |call: &&Call| call.by == CalledBy::Block(block);
+                    function.calls.iter().find(by).map(|call| call.address)
+                };
+                if let (Some(a), Some(b)) = (call(old, blocks.old), call(new, blocks.new)) {
+                    map.sites.push((a, b));
+                }
+                let (a, b) = (&old.blocks[blocks.old as usize], &new.blocks[blocks.new as usize]);
+                if a.size == b.size && !changes.new.contains(j, blocks.new) {
+                    map.code.push((a.address, a.size.into(), b.address));
+                }
+            }
+        }
+        map
+    }
 }
 
 /// A build.
@@ -74,6 +116,9 @@ pub enum PlanError {
         "a plan of version {0}, and this relive knows version {VERSION}; make it anew with `relive migrate --plan`"
     )]
     Version(u32),
+    /// A function that is nowhere.
+    #[error("{0:?} is not an address in hexadecimal, as in 0x401000")]
+    Address(String),
     /// Another build.
     #[error(
         "a plan for build {planned}, but this is build {found}; make one for it with `relive migrate --plan`"
@@ -116,6 +161,7 @@ impl Plan {
             significance,
             exempt: Vec::new(),
             measure: Vec::new(),
+            map: None,
         };
         for (function, decision) in new.functions.iter().zip(decisions) {
             let listed =
@@ -152,8 +198,13 @@ impl Plan {
             relive_plan: u32,
         }
         match serde_json::from_slice::<Head>(json)?.relive_plan {
-            VERSION => Ok(serde_json::from_slice(json)?),
-            other => Err(PlanError::Version(other)),
+            VERSION => {}
+            other => return Err(PlanError::Version(other)),
+        }
+        let plan: Self = serde_json::from_slice(json)?;
+        match plan.exempt.iter().find(|listed| address(&listed.address).is_none()) {
+            None => Ok(plan),
+            Some(listed) => Err(PlanError::Address(listed.address.clone())),
         }
     }
 
