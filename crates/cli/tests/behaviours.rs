@@ -55,8 +55,7 @@ impl Version {
             |name: &&str| json!({ "name": name, "address": format!("{:#x}", self.functions[*name].0) });
         let exempt: Vec<Value> = exempt.iter().map(function).collect();
         let plan = self.path("plan.json");
-        let text = json!({ "new": { "build_id": self.build_id }, "exempt": exempt }).to_string();
-        std::fs::write(&plan, text).expect("a file");
+        std::fs::write(&plan, plan_text(&self.build_id, &json!(exempt))).expect("a file");
         plan
     }
 
@@ -82,6 +81,16 @@ impl Version {
         let args = ["analyze", question, text(&self.trace), "--json", "--except", text(&plan)];
         serde_json::from_str(&stdout(&args)).expect("an object")
     }
+}
+
+/// A plan as `relive migrate` writes it.
+fn plan_text(build_id: &str, exempt: &Value) -> String {
+    let build = |id: &str| json!({ "build_id": id, "path": "program" });
+    json!({
+        "relive_plan": 1, "old": build("00"), "new": build(build_id), "impact": "ag", "behaviours": ["call-sequence"],
+        "significance": 0.5, "exempt": exempt, "measure": [],
+    })
+    .to_string()
 }
 
 /// Functions by name; code of those that have not changed.
@@ -182,6 +191,39 @@ fn a_bound_that_another_function_changes() {
         panic!("foo calls less often than before");
     };
     assert_eq!(refused.iter().map(|refusal| &*refusal.name).collect::<Vec<_>>(), ["foo"]);
+}
+
+/// Both figures from the command line: the plan says what to measure, and the sequences are merged by it.
+#[test]
+fn by_a_plan() {
+    for (bound, fj, impact, expected) in [
+        ("3", "", "ag", "main fee fj foo fi fi fi"),
+        ("3", "", "sl", "main fee fj foo fi fi fi"),
+        ("bound", "bound = 2", "sl", "main fee fj foo fi fi"),
+    ] {
+        let (old, new) = (figure("foo(); fee();", bound, fj), figure("fee(); foo();", bound, fj));
+        let at = |name: &str| text(&new.path(name)).to_string();
+        let (program, profile, plan) = (at("program"), at("old.rprof"), at("by.json"));
+        stdout(&["run", "-o", &profile, "--", text(&old.path("program"))]);
+        stdout(&[
+            "migrate",
+            &profile,
+            "--to",
+            &program,
+            "--plan",
+            &plan,
+            "--behaviour",
+            "call-sequence",
+            "--impact",
+            impact,
+        ]);
+        let (before, partial, merged) = (at("old.rcalls"), at("partial.rcalls"), at("merged.rcalls"));
+        stdout(&["analyze", "calls", text(&old.trace), "-o", &before]);
+        stdout(&["analyze", "calls", text(&new.trace), "--except", &plan, "-o", &partial]);
+        stdout(&["merge", &before, &partial, "--plan", &plan, "-o", &merged]);
+        let flat = stdout(&["dump", &merged, "--sequence", "--flat", "--under", "main"]);
+        assert_eq!(flat.trim_end(), expected, "{bound} {impact}");
+    }
 }
 
 const LEAVING: &str = r#"
@@ -341,10 +383,10 @@ fn plans_that_do_not_fit() {
         }
         said.remove(0)
     };
-    assert!(refused("{}").contains("wrong.json: not a plan"));
-    let other = refused(r#"{"new": {"build_id": "abcd"}, "exempt": []}"#);
+    assert!(refused("{}").contains("wrong.json: not a plan of relive"));
+    let other = refused(&plan_text("abcd", &json!([])));
     assert!(other.contains("build abcd, which was not traced"), "{other}");
-    let address = refused(r#"{"new": {"build_id": "abcd"}, "exempt": [{"address": "here"}]}"#);
+    let address = refused(&plan_text("abcd", &json!([{ "name": "f", "address": "here" }])));
     assert!(address.contains("\"here\" is not an address"), "{address}");
     let output = relive(&["dump", text(&version.trace), "--sequence"]);
     assert_eq!(output.status.code(), Some(2));
