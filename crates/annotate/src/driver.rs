@@ -17,6 +17,7 @@ const OPTIMISATION: &str = "RELIVE_CC_OPTIMISATION";
 const FAMILY: &str = "RELIVE_CC_FAMILY";
 const LTO: &str = "RELIVE_CC_LTO";
 const PREPARES: &str = "RELIVE_CC_PREPARES";
+const KEEPS_MAP: &str = "RELIVE_CC_KEEPS_MAP";
 
 /// The names that compilers call assemblers and linkers by.
 const NAMES: [&str; 6] = ["as", "ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
@@ -78,7 +79,8 @@ pub fn run(command: &[OsString], prepares: bool) -> Result<i32, DriverError> {
         .env(OPTIMISATION, &request.optimisation)
         .env(FAMILY, if family == Family::Clang { "clang" } else { "gcc" })
         .env(LTO, if request.is_lto { "1" } else { "0" })
-        .env(PREPARES, if prepares { "1" } else { "0" });
+        .env(PREPARES, if prepares { "1" } else { "0" })
+        .env(KEEPS_MAP, if request.wants_block_map { "1" } else { "0" });
     let code = status(&mut run).map_err(cannot_run)?;
     if let (0, Action::Compile(objects)) = (code, &request.action) {
         // gcc's have been through our assembler, unless it insists on its own.
@@ -166,6 +168,8 @@ pub struct Called {
     pub is_lto: bool,
     /// Whether what is linked is prepared for instrumentation.
     pub prepares: bool,
+    /// Whether the compiler's own map of blocks is asked for anyway.
+    pub keeps_map: bool,
 }
 
 impl Called {
@@ -188,6 +192,7 @@ impl Called {
             optimisation: text(OPTIMISATION),
             is_lto: text(LTO) == "1",
             prepares: text(PREPARES) == "1",
+            keeps_map: text(KEEPS_MAP) == "1",
         })
     }
 
