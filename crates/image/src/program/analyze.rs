@@ -452,8 +452,7 @@ impl<'a, 'd> Analysis<'a, 'd> {
         fresh.sort_unstable();
         let stated = &self.world.image.stated;
         self.functions.par_iter_mut().for_each(|function| {
-            let is_concerned =
-                function.links.calls.iter().any(|callee| fresh.binary_search(callee).is_ok());
+            let is_concerned = function.links.calls.iter().any(|callee| fresh.binary_search(callee).is_ok());
             // Where it is stated which calls come back, nobody asks what they call.
             function.stale |=
                 is_concerned && !function.cfg.pieces.iter().all(|piece| stated.covers(piece.start));
