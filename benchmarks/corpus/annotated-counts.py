@@ -2,7 +2,8 @@
 """Instruments programs with and without annotations, runs their workloads, and compares. They are built by `relive cc`; without
 means the same file without its section .annotate. Once with symbols, once stripped of everything but annotations. In turn, the best
 of several runs counts, user and system time.
-usage: CORPUS_DIR=dir annotated-counts.py [--relive FILE] [--runs N] [--cc "gcc -O2"] program...
+usage: CORPUS_DIR=dir annotated-counts.py [--relive FILE] [--runs N] [--cc "gcc -O2"] [--keep DIR] program...
+--keep: builds stay in DIR, and are not made again; with --runs 0 nothing else is done.
 `hard` is no program of the corpus: functions that analysis alone does not understand (crates/cli/tests/programs/hard.c).
 A table: functions left as they are, counters, slowdown, each without and with annotations; blocks that both count, and how many of
 their counts differ. Exit status: 1 if any does, or if with annotations more functions are left or there are more counters."""
@@ -13,6 +14,7 @@ options = argparse.ArgumentParser()
 options.add_argument('--relive', default=here + '/../../target/release/relive')
 options.add_argument('--runs', type=int, default=5)
 options.add_argument('--cc', default='gcc -O2')
+options.add_argument('--keep')
 options.add_argument('programs', nargs='+')
 options = options.parse_args()
 relive, corpus = os.path.realpath(options.relive), os.path.realpath(os.environ['CORPUS_DIR'])
@@ -93,8 +95,12 @@ def counts(profile):
 print('program\tfile\tleft without\twith\tcounters without\twith\tslowdown without\twith\tblocks\tdiffer', flush=True)
 wrong = 0
 for program in options.programs:
-    built = scratch + '/built'
-    build(program, built)
+    built = '%s/%s' % (options.keep or scratch, program)
+    if not os.path.exists(built):
+        os.makedirs(os.path.dirname(built), exist_ok=True)
+        build(program, built)
+    if not options.runs:
+        continue
     for kind, strip in (('symbols', []), ('stripped', ['-s'])):
         files = {name: '%s/%s.%s' % (scratch, kind, name) for name in ('native', 'without', 'with')}
         subprocess.run(['strip', *(strip or ['--strip-debug']), '-o', scratch + '/with', built], check=True)
