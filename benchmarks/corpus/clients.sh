@@ -39,18 +39,12 @@ get_apt() {
 
 # A source package.  The machine may list no sources of that kind, so a private list is made out of its own one;
 # --download-only because unpacking would want dpkg-dev.
+. "$here/../deb_src.sh"
 get_aptsrc() {
-  local d=$cache/aptsrc/$1 lists=$cache/aptsrc/.lists log=$CORPUS_DIR/logs/fetch-aptsrc.log s
+  local d=$cache/aptsrc/$1
   if [ -z "$(first "$d/$1"*.orig.tar.*)" ]; then
-    mkdir -p "$d" "$lists/parts" "$lists/state/partial"
-    for s in /etc/apt/sources.list.d/*.sources; do
-      [ -f "$s" ] && sed 's/^Types: .*/Types: deb-src/' "$s" >"$lists/parts/$(basename "$s")"
-    done
-    [ -s /etc/apt/sources.list ] && sed -n 's/^deb /deb-src /p' /etc/apt/sources.list >"$lists/parts/main.list"
-    : >"$lists/none"
-    local o=(-o "Dir::Etc::sourcelist=$lists/none" -o "Dir::Etc::sourceparts=$lists/parts" -o "Dir::State::lists=$lists/state")
-    [ -f "$lists/updated" ] || { apt-get "${o[@]}" -q update >"$log" 2>&1 && touch "$lists/updated"; }
-    (cd "$d" && apt-get "${o[@]}" -q source --download-only "$1") >>"$log" 2>&1
+    mkdir -p "$d"
+    deb_src_options "$cache/aptsrc/.lists" >&2 && (cd "$d" && apt-get "${deb_src[@]}" -q source --download-only "$1") >>"$CORPUS_DIR/logs/fetch-aptsrc.log" 2>&1
   fi
   first "$d/$1"*.orig.tar.*
 }

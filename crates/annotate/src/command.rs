@@ -62,6 +62,8 @@ pub struct Request {
     pub wants_block_map: bool,
     /// Whether code is made by the linker.
     pub is_lto: bool,
+    /// Where assemblers and linkers are to be looked for before anywhere else (`-B`).
+    pub prefixes: Vec<PathBuf>,
 }
 
 /// Arguments that take the next one.
@@ -127,8 +129,13 @@ impl Request {
     /// Reads the arguments of a compiler.
     #[must_use]
     pub fn parse(args: &[OsString]) -> Self {
-        let mut request =
-            Self { action: Action::Link, optimisation: "-O0".into(), wants_block_map: false, is_lto: false };
+        let mut request = Self {
+            action: Action::Link,
+            optimisation: "-O0".into(),
+            wants_block_map: false,
+            is_lto: false,
+            prefixes: Vec::new(),
+        };
         let (mut inputs, mut output): (Vec<PathBuf>, Option<PathBuf>) = Default::default();
         let (mut compiles, mut asks) = (false, false);
         let expanded = expand(args, 0);
@@ -137,6 +144,7 @@ impl Request {
             let text = arg.to_string_lossy();
             match &*text {
                 "-o" => output = args.next().map(PathBuf::from),
+                "-B" => request.prefixes.extend(args.next().map(PathBuf::from)),
                 "-c" => compiles = true,
                 "-fbasic-block-address-map" => request.wants_block_map = true,
                 "-flto" => request.is_lto = true,
@@ -150,6 +158,7 @@ impl Request {
                 with if WITH_VALUE.contains(&with) => {
                     args.next();
                 }
+                joined if joined.starts_with("-B") => request.prefixes.push(PathBuf::from(&joined[2..])),
                 joined if joined.starts_with("-o") => output = Some(PathBuf::from(&joined[2..])),
                 level if level.starts_with("-O") => request.optimisation = level.into(),
                 lto if lto.starts_with("-flto=") => request.is_lto = true,
@@ -243,6 +252,11 @@ mod tests {
     fn the_last_level_holds() {
         assert_eq!(request("-O2 -c a.c -O0").optimisation, "-O0");
         assert_eq!(request("-c a.c").optimisation, "-O0");
+    }
+
+    #[test]
+    fn who_has_tools_of_their_own_says_so() {
+        assert_eq!(request("-B/a/b -c a.c -B c").prefixes, [PathBuf::from("/a/b"), PathBuf::from("c")]);
     }
 
     #[test]

@@ -17,6 +17,8 @@ const OPTIMISATION: &str = "RELIVE_CC_OPTIMISATION";
 const FAMILY: &str = "RELIVE_CC_FAMILY";
 const LTO: &str = "RELIVE_CC_LTO";
 const PREPARES: &str = "RELIVE_CC_PREPARES";
+const KEEPS_MAP: &str = "RELIVE_CC_KEEPS_MAP";
+const PREFIXES: &str = "RELIVE_CC_PREFIXES";
 
 /// The names that compilers call assemblers and linkers by.
 const NAMES: [&str; 6] = ["as", "ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
@@ -25,7 +27,7 @@ const NAMES: [&str; 6] = ["as", "ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// There is no such command.
-    #[error("cannot run {}: {why}", compiler.display())]
+    #[error("cannot run {}: {why}; give a compiler that is in PATH, or the path of one", compiler.display())]
     CannotRun {
         /// The command.
         compiler: PathBuf,
@@ -68,7 +70,10 @@ pub fn run(command: &[OsString], prepares: bool) -> Result<i32, DriverError> {
     let family = family.ok_or_else(|| DriverError::UnknownCompiler { compiler: compiler.clone() })?;
     let tools = Tools::new().map_err(|why| DriverError::NoTools { dir: std::env::temp_dir(), why })?;
     let mut run = Command::new(&compiler);
-    run.args(args).arg("-B").arg(tools.dir.path());
+    // Before whatever else is to be looked into (rustc names a place of its own for the linker), but behind the name of the
+    // compiler if that is started by another command.
+    let (words, options) = args.split_at(args.iter().position(|arg| is_option(arg)).unwrap_or(args.len()));
+    run.args(words).arg("-B").arg(tools.dir.path()).args(options);
     match family {
         Family::Gcc => run.arg("-dA"),
         Family::Clang => run.arg("-fbasic-block-address-map"),
@@ -78,7 +83,9 @@ pub fn run(command: &[OsString], prepares: bool) -> Result<i32, DriverError> {
         .env(OPTIMISATION, &request.optimisation)
         .env(FAMILY, if family == Family::Clang { "clang" } else { "gcc" })
         .env(LTO, if request.is_lto { "1" } else { "0" })
-        .env(PREPARES, if prepares { "1" } else { "0" });
+        .env(PREPARES, if prepares { "1" } else { "0" })
+        .env(KEEPS_MAP, if request.wants_block_map { "1" } else { "0" })
+        .env(PREFIXES, std::env::join_paths(&request.prefixes).unwrap_or_default());
     let code = status(&mut run).map_err(cannot_run)?;
     if let (0, Action::Compile(objects)) = (code, &request.action) {
         // gcc's have been through our assembler, unless it insists on its own.
@@ -123,9 +130,14 @@ fn without_outputs(args: &[OsString]) -> Vec<OsString> {
     kept
 }
 
+/// Whether it is an option, or a file of them.
+fn is_option(arg: &OsStr) -> bool {
+    matches!(arg.as_encoded_bytes().first(), Some(b'-' | b'@'))
+}
+
 /// Which compiler it is; one that only starts others (`ccache gcc`) has theirs.
 fn family_of(command: &[OsString]) -> io::Result<Option<Family>> {
-    let words = command.iter().take_while(|word| !word.to_string_lossy().starts_with('-'));
+    let words = command.iter().take_while(|word| !is_option(word));
     if let Some(family) = words.into_iter().find_map(|word| Family::by_name(word)) {
         return Ok(Some(family));
     }
@@ -166,6 +178,8 @@ pub struct Called {
     pub is_lto: bool,
     /// Whether what is linked is prepared for instrumentation.
     pub prepares: bool,
+    /// Whether the compiler's own map of blocks is asked for anyway.
+    pub keeps_map: bool,
 }
 
 impl Called {
@@ -188,6 +202,7 @@ impl Called {
             optimisation: text(OPTIMISATION),
             is_lto: text(LTO) == "1",
             prepares: text(PREPARES) == "1",
+            keeps_map: text(KEEPS_MAP) == "1",
         })
     }
 
@@ -195,10 +210,14 @@ impl Called {
     #[must_use]
     pub fn original(&self) -> PathBuf {
         let listed = |name: &str| std::env::var_os(name).unwrap_or_default();
-        let (own, path) = (listed("COMPILER_PATH"), listed("PATH"));
-        let dirs = std::env::split_paths(&own).chain(self.beside_clang()).chain(std::env::split_paths(&path));
+        let (asked, own, path) = (listed(PREFIXES), listed("COMPILER_PATH"), listed("PATH"));
+        let dirs = std::env::split_paths(&asked)
+            .chain(std::env::split_paths(&own))
+            .chain(self.beside_clang())
+            .chain(std::env::split_paths(&path));
         let tools = std::fs::canonicalize(&self.tools).ok();
-        dirs.filter(|dir| std::fs::canonicalize(dir).ok() != tools)
+        // An empty list has one entry, which is empty: what lies in the current folder by chance is nobody's tool.
+        dirs.filter(|dir| !dir.as_os_str().is_empty() && std::fs::canonicalize(dir).ok() != tools)
             .map(|dir| dir.join(&self.name))
             .find(|path| path.is_file())
             .unwrap_or_else(|| PathBuf::from(&self.name))

@@ -190,7 +190,7 @@ impl Asked {
                 return None;
             }
             // Linkers take many things that are no object files, and know better what is wrong with one.
-            object::annotate(bytes, &called.optimisation, false, &|| None).unwrap_or_default()
+            object::annotate(bytes, &called.optimisation, called.keeps_map, &|| None).unwrap_or_default()
         });
     }
 

@@ -67,11 +67,14 @@ pub fn by_block_map(image: &Image<'_>) -> Stated {
         stated.ranges.push(range.extent());
         for block in range.blocks.iter().filter(|block| !block.range.is_empty()) {
             stated.blocks.push(block.range.start);
+            if block.flags.can_fall_through() {
+                continue;
+            }
             let bytes = image.elf.bytes_at(block.range.start);
             let bytes = &bytes[..bytes.len().min(block.range.len() as usize)];
             let last = Decode::new(bytes, block.range.start).last();
             let calls = last.is_some_and(|last| matches!(last.flow(), Flow::Call(_) | Flow::IndirectCall));
-            if calls && !block.flags.can_fall_through() {
+            if calls {
                 stated.no_return.insert(block.range.end);
             }
         }

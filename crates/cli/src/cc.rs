@@ -35,16 +35,22 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
+    work_alone();
     end(driver::run(&args.command, !args.no_runtime).map_err(Into::into))
+}
+
+/// Threads do no good here: there are as many of us as the build wants at once.
+fn work_alone() {
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread();
+    // Whoever made threads before goes on with them.
+    let _ = alone.build_global();
 }
 
 /// Does what a compiler wants of its assembler or linker, if that is what this process was started for.
 pub(crate) fn tool() -> Option<ExitCode> {
     let mut args = std::env::args_os();
     let called = Called::by(&args.next()?)?;
-    // There are as many of us as the build wants at once.
-    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread();
-    alone.build_global().ok()?;
+    work_alone();
     let args: Vec<OsString> = args.collect();
     let result = match called.name.as_str() {
         "as" => assembler::run(&called, &args),

@@ -260,6 +260,56 @@ fn strip_leaves_annotations() {
     );
 }
 
+/// Names of sections.
+fn sections(file: &Path) -> String {
+    let output = succeed(Command::new("readelf").args(["-S", "-W"]).arg(file));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn clangs_own_map_stays_where_it_is_asked_for() {
+    let flags = ["-O1", "-fbasic-block-address-map"];
+    for apart in [false, true] {
+        let asked = sections(&build("clang-19", &flags, ("a.c", C), apart).annotated);
+        assert!(asked.contains(".llvm_bb_addr_map") && asked.contains(".annotate"), "{asked}");
+        let other = sections(&build("clang-19", &flags[..1], ("a.c", C), apart).annotated);
+        assert!(!other.contains(".llvm_bb_addr_map") && other.contains(".annotate"), "{other}");
+    }
+}
+
+#[test]
+fn a_file_called_like_a_tool_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.c"), "int main(void) { return 0; }").unwrap();
+    for name in ["as", "ld"] {
+        fs::write(dir.path().join(name), "#!/bin/sh\nexit 77\n").unwrap();
+        succeed(Command::new("chmod").arg("+x").arg(dir.path().join(name)));
+    }
+    for compiler in ["gcc", "clang-19"] {
+        succeed(Command::new(RELIVE).args(["cc", "--", compiler, "a.c", "-o", "a"]).current_dir(&dir));
+    }
+}
+
+#[test]
+fn rustc_can_link_by_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (script, source) = (dir.path().join("linker"), dir.path().join("a.rs"));
+    fs::write(&script, format!("#!/bin/sh\nexec {RELIVE} cc --no-runtime -- cc \"$@\"\n")).unwrap();
+    succeed(Command::new("chmod").arg("+x").arg(&script));
+    fs::write(&source, "fn main() { for word in std::env::args().skip(1) { println!(\"{word}\"); } }")
+        .unwrap();
+    let [plain, annotated] = [PathBuf::from("cc"), script].map(|linker| {
+        let out = dir.path().join(if linker == Path::new("cc") { "plain" } else { "annotated" });
+        let mut option = std::ffi::OsString::from("linker=");
+        option.push(&linker);
+        succeed(Command::new("rustc").args(["-O", "-C"]).arg(option).arg("-o").args([&out, &source]));
+        out
+    });
+    assert_eq!(code(&plain), code(&annotated));
+    assert_eq!(succeed(Command::new(&annotated).args(["a", "b"])).stdout, b"a\nb\n");
+    assert!(inspect(&annotated)["functions"]["by_source"]["annotation"].as_u64() > Some(0));
+}
+
 #[test]
 fn compilers_answer_and_fail_as_without() {
     let dir = tempfile::tempdir().unwrap();

@@ -450,8 +450,12 @@ impl<'a, 'd> Analysis<'a, 'd> {
             return;
         }
         fresh.sort_unstable();
+        let stated = &self.world.image.stated;
         self.functions.par_iter_mut().for_each(|function| {
-            function.stale |= function.links.calls.iter().any(|callee| fresh.binary_search(callee).is_ok());
+            let is_concerned = function.links.calls.iter().any(|callee| fresh.binary_search(callee).is_ok());
+            // Where it is stated which calls come back, nobody asks what they call.
+            function.stale |=
+                is_concerned && !function.cfg.pieces.iter().all(|piece| stated.covers(piece.start));
         });
         self.world.noreturn.extend(fresh.into_iter().map(|at| (at, Returns::SeeminglyNot)));
     }
@@ -459,8 +463,10 @@ impl<'a, 'd> Analysis<'a, 'd> {
     /// Where the compiler left a map of its blocks: notes where the code says otherwise, and takes the map's
     /// word for functions that are not understood without.
     fn consult_block_maps(&mut self) {
-        let elf = &self.world.image.elf;
-        for range in self.world.image.block_maps.iter().flat_map(|map| &map.ranges) {
+        let (elf, stated) = (&self.world.image.elf, &self.world.image.stated);
+        let maps = self.world.image.block_maps.iter().flat_map(|map| &map.ranges);
+        // What is stated comes from the map, or before it.
+        for range in maps.filter(|range| !stated.covers(range.start)) {
             let Some(owner) = self.layout.holding(range.start) else { continue };
             let function = &mut self.functions[owner];
             let starts = range.blocks.iter().filter(|b| !b.range.is_empty()).map(|b| b.range.start);
@@ -479,7 +485,6 @@ impl<'a, 'd> Analysis<'a, 'd> {
                 function.stale = true;
             }
         }
-        let stated = &self.world.image.stated;
         for function in self.functions.iter_mut().filter(|f| f.is_read() && !f.cfg.is_understood()) {
             let leaders: Vec<LinkAddr> =
                 function.outline.pieces.iter().flat_map(|&piece| stated.blocks_in(piece)).copied().collect();
