@@ -12,7 +12,7 @@ mod report;
 use crate::pairs::{self, Kind, Pair};
 use crate::profiles;
 use anyhow::{Context as _, Result, ensure};
-use bench::Bench;
+use bench::{Bench, Effort};
 use kept::{Base, Round};
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// How many pairs of each program, the newest ones, or `all`
-    #[arg(long, default_value = "2", value_parser = pairs_wanted)]
+    #[arg(long, default_value = "1", value_parser = pairs_wanted)]
     pairs: Wanted,
     /// Ways to tell what still holds, as in `relive reprofile --impact`
     #[arg(long, value_delimiter = ',', default_values_t = METHODS.map(str::to_owned))]
@@ -39,6 +39,12 @@ pub(crate) struct Options {
     /// Runs of everything that is timed; the best counts
     #[arg(long, default_value_t = 2)]
     runs: usize,
+    /// How often the five inputs are gone through in a run: what relive itself takes weighs less in a long one
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Time what is kept in --work once more, and keep the better time: for a machine that is not quiet all the time
+    #[arg(long)]
+    more: bool,
     /// Instead: every entry that this method said to be reusable, and is not
     #[arg(long, value_name = "METHOD", num_args = 0..=1, default_missing_value = "sl")]
     soundness: Option<String>,
@@ -87,7 +93,8 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     let work = profiles::folder(&options.work)?;
     let pairs = wanted(pairs::existing(&corpus, None, &options.only)?, options.pairs);
     ensure!(!pairs.is_empty(), "no two neighbouring releases: run fetch.sh --all and build.sh --all");
-    let bench = |pair: &Pair| Bench::new(&relive, &corpus, &work, pair, options.runs.max(1));
+    let effort = Effort { runs: options.runs.max(1), rounds: options.rounds.max(1), more: options.more };
+    let bench = |pair: &Pair| Bench::new(&relive, &corpus, &work, pair, effort);
     if let Some(percent) = options.exempted {
         return exempted::run(&pairs, percent, &bench);
     }
@@ -110,7 +117,7 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     }
     Ok(match &options.soundness {
         Some(method) => report::soundness(&all, method),
-        None => report::tables(&all, &methods, options.runs.max(1)),
+        None => report::tables(&all, &methods, effort),
     })
 }
 

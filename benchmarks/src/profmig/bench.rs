@@ -6,6 +6,7 @@ use crate::carry::score::migrate;
 use crate::corpus;
 use crate::pairs::Pair;
 use anyhow::{Context as _, Result, ensure};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -15,9 +16,19 @@ use wait4::Wait4 as _;
 
 /// Fresh profiles beside the first, with another layout of memory each: what differs between them has no right count.
 const AGAIN: usize = 2;
-/// All inputs, and the shortest of them, which `--impact checked` may look at first.
-const ALL: &str = "all";
+/// The shortest input, which `--impact checked` may look at first.
 const SHORTEST: &str = "in5";
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Effort {
+    /// Runs of everything that is timed; the best counts.
+    pub(crate) runs: usize,
+    /// How often the five inputs are gone through in a run.
+    pub(crate) rounds: usize,
+    /// Time what is kept once more, and keep the better time.
+    pub(crate) more: bool,
+}
 
 /// A pair, and where it is measured.
 pub(crate) struct Bench {
@@ -28,14 +39,21 @@ pub(crate) struct Bench {
     new: PathBuf,
     /// What is kept of this pair.
     folder: PathBuf,
-    runs: usize,
+    effort: Effort,
 }
 
 impl Bench {
-    pub(crate) fn new(relive: &Path, corpus: &Path, work: &Path, pair: &Pair, runs: usize) -> Result<Self> {
+    pub(crate) fn new(
+        relive: &Path,
+        corpus: &Path,
+        work: &Path,
+        pair: &Pair,
+        effort: Effort,
+    ) -> Result<Self> {
         let script = pair.new.workload();
         let (old, new) = (pair.old.named(corpus), pair.new.named(corpus));
         let mut hash = DefaultHasher::new();
+        effort.rounds.hash(&mut hash);
         let inputs = std::fs::read_dir(corpus::scripts().join("workloads"))?;
         let mut files: Vec<PathBuf> = inputs.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
         files.sort();
@@ -45,7 +63,19 @@ impl Bench {
         }
         let folder = work.join(format!("{}-{:016x}", pair.name().replace(' ', "-"), hash.finish()));
         std::fs::create_dir_all(folder.join("tmp"))?;
-        Ok(Self { relive: relive.to_owned(), corpus: corpus.to_owned(), script, old, new, folder, runs })
+        Ok(Self { relive: relive.to_owned(), corpus: corpus.to_owned(), script, old, new, folder, effort })
+    }
+
+    /// What bash is to do to go through all inputs.
+    fn all(&self) -> [OsString; 3] {
+        let rounds = self.effort.rounds;
+        let each = format!("for round in $(seq {rounds}); do bash \"$0\" all || exit; done");
+        ["-c".into(), each.into(), self.script.clone().into()]
+    }
+
+    /// The same for one of them.
+    fn one(&self, input: &str) -> [OsString; 2] {
+        [self.script.clone().into(), input.into()]
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -54,28 +84,45 @@ impl Bench {
 
     /// Old profiles, fresh profiles, and the times of the new build.
     pub(crate) fn base(&self) -> Result<Base> {
-        kept::or_make(&self.file("base.json"), || {
+        let path = self.file("base.json");
+        if self.effort.more && path.exists() {
+            return kept::better(&path, |kept: &mut Base| {
+                let Base { native, instrument, counting } = self.times()?;
+                kept.native = kept.native.min(native);
+                kept.instrument = kept.instrument.min(instrument);
+                kept.counting = kept.counting.min(counting);
+                Ok(())
+            });
+        }
+        kept::or_make(&path, || {
             let old = self.file("old");
             self.instrument(&self.old, &old, &[])?;
-            self.profile(&old, ALL, "old.rprof", false)?;
-            self.profile(&old, SHORTEST, "shortest.rprof", false)?;
+            self.profile(&old, &self.all(), "old.rprof", false)?;
+            self.profile(&old, &self.one(SHORTEST), "shortest.rprof", false)?;
             migrate(&self.relive, &self.file("old.rprof"), &self.new, &self.file("carried.rprof"))?;
-            let full = self.file("full");
-            let native = self.best(|| self.native())?;
-            let instrument = self.best(|| self.instrument(&self.new, &full, &[]))?;
-            let counting = self.best(|| self.profile(&full, ALL, "fresh.rprof", false))?;
+            let base = self.times()?;
             for number in 0..AGAIN {
-                self.profile(&full, ALL, &again(number), true)?;
+                self.profile(&self.file("full"), &self.all(), &again(number), true)?;
             }
-            Ok(Base { native, instrument, counting })
+            Ok(base)
+        })
+    }
+
+    /// The times of the new build. Leaves the rewritten one and a fresh profile.
+    fn times(&self) -> Result<Base> {
+        let full = self.file("full");
+        Ok(Base {
+            native: self.best(|| self.native())?,
+            instrument: self.best(|| self.instrument(&self.new, &full, &[]))?,
+            counting: self.best(|| self.profile(&full, &self.all(), "fresh.rprof", false))?,
         })
     }
 
     /// One round of `relive reprofile`, judged by the fresh profile.
     pub(crate) fn round(&self, method: &str, behaviour: &str) -> Result<Round> {
-        kept::or_make(&self.file(&format!("{method}-{behaviour}.json")), || {
-            let (plan, merged) = (self.file("plan.json"), self.file("merged.rprof"));
-            let time = self.best(|| {
+        let (plan, merged) = (self.file("plan.json"), self.file("merged.rprof"));
+        let reprofile = || {
+            self.best(|| {
                 let mut command = Command::new(&self.relive);
                 command.arg("reprofile").arg(self.file("old.rprof")).arg("--to").arg(&self.new);
                 command.args(["--impact", method, "--behaviour", behaviour, "--plan"]).arg(&plan);
@@ -84,14 +131,19 @@ impl Bench {
                     command.arg("--check-profile").arg(self.file("shortest.rprof"));
                     command.arg("--check-command").arg(check);
                 }
-                command
-                    .arg("-o")
-                    .arg(&merged)
-                    .args(["--", "env", "BIN={}", "bash"])
-                    .arg(&self.script)
-                    .arg(ALL);
+                command.arg("-o").arg(&merged).args(["--", "env", "BIN={}", "bash"]).args(self.all());
                 self.time(&mut command)
-            })?;
+            })
+        };
+        let path = self.file(&format!("{method}-{behaviour}.json"));
+        if self.effort.more && path.exists() {
+            return kept::better(&path, |kept: &mut Round| {
+                kept.time = kept.time.min(reprofile()?);
+                Ok(())
+            });
+        }
+        kept::or_make(&path, || {
+            let time = reprofile()?;
             let told = self.evaluate(&plan, &merged)?;
             let plan: serde_json::Value = serde_json::from_slice(&std::fs::read(&plan)?)?;
             let count = |what: &str| plan[what].as_array().map_or(0, Vec::len);
@@ -132,36 +184,42 @@ impl Bench {
         let (file, program) = (self.file("drawn.json"), self.file("drawn"));
         std::fs::write(&file, plan.to_string())?;
         self.instrument(&self.new, &program, &["--except".as_ref(), file.as_os_str()])?;
-        self.best(|| self.profile(&program, ALL, "drawn.rprof", false))
+        self.best(|| self.profile(&program, &self.all(), "drawn.rprof", false))
     }
 
     fn native(&self) -> Result<Duration> {
-        self.time(Command::new("bash").arg(&self.script).arg(ALL).env("BIN", &self.new))
+        self.time(Command::new("bash").args(self.all()).env("BIN", &self.new))
     }
 
-    fn instrument(&self, build: &Path, to: &Path, more: &[&std::ffi::OsStr]) -> Result<Duration> {
+    fn instrument(&self, build: &Path, to: &Path, more: &[&OsStr]) -> Result<Duration> {
         self.time(Command::new(&self.relive).arg("instrument").arg(build).args(more).arg("-o").arg(to))
     }
 
     /// Runs a rewritten program, and leaves only what it counted this time.
-    fn profile(&self, program: &Path, input: &str, profile: &str, shuffled: bool) -> Result<Duration> {
+    fn profile(
+        &self,
+        program: &Path,
+        inputs: &[OsString],
+        profile: &str,
+        shuffled: bool,
+    ) -> Result<Duration> {
         let profile = self.file(profile);
         if profile.exists() {
             std::fs::remove_file(&profile)?;
         }
         let mut command = Command::new("bash");
-        command.arg(&self.script).arg(input).env("BIN", program).env("RELIVE_PROFILE", &profile);
+        command.args(inputs).env("BIN", program).env("RELIVE_PROFILE", &profile);
         if shuffled {
             command.env("LAYOUT", "random");
         }
         let time = self.time(&mut command)?;
-        ensure!(profile.exists(), "{input} left no profile");
+        ensure!(profile.exists(), "{command:?} left no profile");
         Ok(time)
     }
 
     fn best(&self, mut run: impl FnMut() -> Result<Duration>) -> Result<f64> {
         let mut best = run()?;
-        for _ in 1..self.runs {
+        for _ in 1..self.effort.runs {
             best = best.min(run()?);
         }
         Ok(best.as_secs_f64())

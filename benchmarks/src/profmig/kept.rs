@@ -87,10 +87,26 @@ pub(crate) fn or_make<T: Serialize + DeserializeOwned>(
         return serde_json::from_slice(&text).with_context(|| format!("{}: remove it", path.display()));
     }
     let made = make()?;
-    let beside = path.with_extension("tmp");
-    std::fs::write(&beside, serde_json::to_vec_pretty(&made)?)?;
-    std::fs::rename(&beside, path).with_context(|| format!("cannot write {}", path.display()))?;
+    write(path, &made)?;
     Ok(made)
+}
+
+/// What a file holds, made better.
+pub(crate) fn better<T: Serialize + DeserializeOwned>(
+    path: &Path,
+    improve: impl FnOnce(&mut T) -> Result<()>,
+) -> Result<T> {
+    let mut kept: T = serde_json::from_slice(&std::fs::read(path)?)
+        .with_context(|| format!("{}: remove it", path.display()))?;
+    improve(&mut kept)?;
+    write(path, &kept)?;
+    Ok(kept)
+}
+
+fn write(path: &Path, value: &impl Serialize) -> Result<()> {
+    let beside = path.with_extension("tmp");
+    std::fs::write(&beside, serde_json::to_vec_pretty(value)?)?;
+    std::fs::rename(&beside, path).with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]
@@ -114,6 +130,12 @@ mod tests {
         let path = folder.path().join("x.json");
         assert_eq!(or_make(&path, || Ok(7)).unwrap(), 7);
         assert_eq!(or_make(&path, || Ok(8)).unwrap(), 7);
+        let less = |kept: &mut u32| {
+            *kept = (*kept).min(5);
+            Ok(())
+        };
+        assert_eq!(better(&path, less).unwrap(), 5);
+        assert_eq!(or_make(&path, || Ok(8)).unwrap(), 5);
         assert!(or_make::<u32>(&folder.path().join("y.json"), || anyhow::bail!("no")).is_err());
     }
 }

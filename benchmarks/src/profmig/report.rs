@@ -1,5 +1,6 @@
 //! The tables.
 
+use super::bench::Effort;
 use super::kept::{Base, Round};
 use super::{BEHAVIOURS, Judged, OURS};
 use crate::carry::score::cell;
@@ -11,12 +12,13 @@ const GOAL_ACC: f64 = 0.98;
 const GOAL_SAVED: f64 = 0.75;
 
 /// One table for each behaviour, as the paper's table 2, and before them what was measured.
-pub(super) fn tables(all: &[Judged], methods: &[String], runs: usize) -> u64 {
+pub(super) fn tables(all: &[Judged], methods: &[String], effort: Effort) -> u64 {
     let mut violations = failures(all);
     println!("{}", programs(all));
     println!(
-        "Processor time in seconds, best of {runs}: the new build as it is on all five inputs, rewriting it, and the rewritten one. \
-         Changed: the share of the code. Similarity: entries that are the same in both releases.\n"
+        "Processor time in seconds, best of {}: the new build as it is on all five inputs (gone through {} times), rewriting it, and the rewritten one. \
+         Changed: the share of the code. Similarity: entries that are the same in both releases.\n",
+        effort.runs, effort.rounds
     );
     for (behaviour, title) in BEHAVIOURS {
         println!("### {title}\n");
