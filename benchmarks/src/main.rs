@@ -27,6 +27,7 @@ mod pairs;
 mod precision;
 mod process;
 mod profiles;
+mod profmig;
 mod races;
 mod relive;
 mod speed;
@@ -84,6 +85,8 @@ enum Command {
     TimeChild(overhead::TimeOptions),
     /// Matched blocks: are they the same statement of the source, by the debug information?
     Precision(precision::Options),
+    /// Profiles of a new release by those of the old one: how right, and how much time is saved
+    Profmig(profmig::Options),
     /// Races that relive, helgrind and DRD find, and those they make up
     Races(races::Options),
     /// Time and memory against `objdump -d`
@@ -124,6 +127,7 @@ fn main() -> ExitCode {
             );
         }
         Command::Precision(options) => precision::run(&options),
+        Command::Profmig(options) => profmig::run(&options),
         Command::Races(options) => races::run(&options),
         Command::Speed(options) => speed::run(&options),
         Command::StaleBolt(options) => stale_bolt::run(&options),

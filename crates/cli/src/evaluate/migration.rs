@@ -7,7 +7,7 @@ use crate::profiles;
 use anyhow::{Context as _, Result};
 use relive_migrate::reprofile::behaviour::About;
 use relive_migrate::reprofile::entries::Entry;
-use relive_migrate::reprofile::measures::{Judged, Measures, judge, time_saved};
+use relive_migrate::reprofile::measures::{Judged, Measures, Mistaken, judge, time_saved};
 use relive_migrate::reprofile::plan::Plan;
 use relive_profile::model::{Function, Module};
 use std::collections::{HashMap, HashSet};
@@ -32,18 +32,23 @@ pub(super) fn run(args: &Args, path: &Path, carried: &Path) -> Result<()> {
         })
     };
     let (merged, fresh, carried) = (open(&args.carried)?, open(&args.fresh)?, open(carried)?);
-    let again = args.again.as_deref().map(open).transpose()?;
-    let judged = Judged { carried: &carried, merged: &merged, fresh: &fresh, again: again.as_ref() };
+    let again: Vec<Module> = args.again.iter().map(|path| open(path)).collect::<Result<_>>()?;
+    let judged = Judged { carried: &carried, merged: &merged, fresh: &fresh, again: &again };
     let claims = Claims::of(&plan);
-    let results = JUDGED.map(|(name, about)| (name, judge(&judged, about, &|f, e| claims.hold(f, e))));
+    let results = JUDGED.map(|(name, about)| {
+        let mut mistaken = Vec::new();
+        let mut note = |function: &Function, wrong: Mistaken| mistaken.push(told(&fresh, function, wrong));
+        let measures = judge(&judged, about, &|f, e| claims.hold(f, e), &mut note);
+        (name, measures, mistaken)
+    });
     let saved = args.full_time.zip(args.migrated_time).map(|(full, migrated)| time_saved(full, migrated));
     write_to(args.output.as_deref(), |out| {
         if args.json {
-            let of = |(name, m): &(&str, Measures)| {
+            let of = |(name, m, mistaken): &(&str, Measures, Vec<serde_json::Value>)| {
                 let value = serde_json::json!({
                     "real": m.real, "right": m.right, "reused": m.reused, "truly": m.truly, "missed": m.missed,
                     "random": m.random, "acc": m.accuracy(), "precision": m.precision(), "recall": m.recall(),
-                    "f_measure": m.f_measure(),
+                    "f_measure": m.f_measure(), "mistaken": mistaken,
                 });
                 ((*name).to_owned(), value)
             };
@@ -59,7 +64,7 @@ pub(super) fn run(args: &Args, path: &Path, carried: &Path) -> Result<()> {
             "{:<18} {:>9} {:>9} {:>10} {:>10} {:>10} {:>8}",
             "", "entries", "Acc", "precision", "recall", "F-measure", "random"
         )?;
-        for (name, m) in &results {
+        for (name, m, _) in &results {
             writeln!(
                 out,
                 "{name:<18} {:>9} {:>9} {:>10.3} {:>10.3} {:>10.3} {:>8}",
@@ -75,6 +80,17 @@ pub(super) fn run(args: &Args, path: &Path, carried: &Path) -> Result<()> {
             writeln!(out, "time saved (TS) {:>12.2} %", 100.0 * saved)?;
         }
         Ok(())
+    })
+}
+
+/// An entry that was wrongly said to be reusable: of which function, at which block, and both counts.
+fn told(module: &Module, function: &Function, wrong: Mistaken) -> serde_json::Value {
+    let block = wrong.entry.block(function).and_then(|block| function.blocks.get(block as usize));
+    serde_json::json!({
+        "function": module.name(function),
+        "block": block.map(|block| format!("{:#x}", block.address)),
+        "old": wrong.old,
+        "real": wrong.real,
     })
 }
 

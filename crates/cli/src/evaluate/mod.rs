@@ -42,9 +42,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROFILE", requires = "migration", help_heading = "Migrations")]
     old: Option<PathBuf>,
 
-    /// With --migration: another profile of the same run as FRESH. Entries in which the two differ have no right count
+    /// With --migration: another profile of the same run as FRESH. Entries in which they differ have no right count. May be
+    /// given several times
     #[arg(long, value_name = "PROFILE", requires = "migration", help_heading = "Migrations")]
-    again: Option<PathBuf>,
+    again: Vec<PathBuf>,
 
     /// With --migration: how long it takes to profile everything, in seconds
     #[arg(long, value_name = "SECONDS", requires = "migrated_time", help_heading = "Migrations")]

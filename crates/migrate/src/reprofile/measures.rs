@@ -81,18 +81,34 @@ pub struct Judged<'a> {
     pub merged: &'a Module,
     /// What is right.
     pub fresh: &'a Module,
-    /// The same once more: entries in which two runs differ have no right count.
-    pub again: Option<&'a Module>,
+    /// The same again, any number of times: entries in which two runs differ have no right count.
+    pub again: &'a [Module],
 }
 
-/// Judges a migration by one behaviour. `is_reused` tells of a function, by address, and one of its entries whether its old count was said to hold.
-#[must_use]
-pub fn judge(profiles: &Judged<'_>, about: About, is_reused: &dyn Fn(&Function, Entry) -> bool) -> Measures {
+/// An entry that was said to be reusable, and is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mistaken {
+    /// Which one.
+    pub entry: Entry,
+    /// Its old count, carried over.
+    pub old: u64,
+    /// What it is.
+    pub real: u64,
+}
+
+/// Judges a migration by one behaviour. `is_reused` tells of a function, by address, and one of its entries whether its old count was said to hold;
+/// `mistaken` hears of each one that was wrongly said to.
+pub fn judge(
+    profiles: &Judged<'_>,
+    about: About,
+    is_reused: &dyn Fn(&Function, Entry) -> bool,
+    mistaken: &mut dyn FnMut(&Function, Mistaken),
+) -> Measures {
     let at = |module: &'_ Module| -> HashMap<u64, usize> {
         module.functions.iter().enumerate().map(|(i, f)| (f.address, i)).collect()
     };
     let (merged, carried) = (at(profiles.merged), at(profiles.carried));
-    let again = profiles.again.map(|module| (module, at(module)));
+    let again: Vec<_> = profiles.again.iter().map(|module| (module, at(module))).collect();
     let mut measures = Measures::default();
     for fresh in &profiles.fresh.functions {
         let find = |module: &'_ Module, of: &HashMap<u64, usize>, entry: Entry| -> u64 {
@@ -102,7 +118,7 @@ pub fn judge(profiles: &Judged<'_>, about: About, is_reused: &dyn Fn(&Function, 
         for entry in entries::of(fresh, about) {
             let Some(real) = entry.count(fresh) else { continue };
             let old = find(profiles.carried, &carried, entry);
-            if again.as_ref().is_some_and(|(module, of)| find(module, of, entry) != real) {
+            if again.iter().any(|(module, of)| find(module, of, entry) != real) {
                 measures.random += 1;
                 continue;
             }
@@ -116,6 +132,9 @@ pub fn judge(profiles: &Judged<'_>, about: About, is_reused: &dyn Fn(&Function, 
             measures.reused += u64::from(reused);
             measures.truly += u64::from(reused && holds);
             measures.missed += u64::from(!reused && holds);
+            if reused && !holds {
+                mistaken(fresh, Mistaken { entry, old, real });
+            }
         }
     }
     measures

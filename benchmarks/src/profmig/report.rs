@@ -1,0 +1,243 @@
+//! The tables.
+
+use super::bench::Effort;
+use super::kept::{Base, Round};
+use super::{BEHAVIOURS, Judged, OURS};
+use crate::carry::score::cell;
+use crate::table::Table;
+use anyhow::Result;
+
+/// What ours has to reach on average.
+const GOAL_ACC: f64 = 0.98;
+const GOAL_SAVED: f64 = 0.75;
+
+/// One table for each behaviour, as the paper's table 2, and before them what was measured.
+pub(super) fn tables(all: &[Judged], methods: &[String], effort: Effort) -> u64 {
+    let mut violations = failures(all);
+    println!("{}", programs(all));
+    println!(
+        "Processor time in seconds, best of {}: the new build as it is on all five inputs (gone through {} times), rewriting it, and the rewritten one. \
+         Changed: the share of the code. Similarity: entries that are the same in both releases.\n",
+        effort.runs, effort.rounds
+    );
+    for (behaviour, title) in BEHAVIOURS {
+        println!("### {title}\n");
+        let mut table = Table::new(&[
+            "impact",
+            "program",
+            "old",
+            "new",
+            "entries",
+            "random",
+            "measured",
+            "Acc",
+            "TS",
+            "TS incl. program",
+            "precision",
+            "recall",
+            "F",
+        ]);
+        for method in methods {
+            let rows: Vec<(&Judged, Scores)> =
+                all.iter().filter_map(|judged| Some((judged, scores(judged, method, behaviour)?))).collect();
+            for (judged, scores) in &rows {
+                let (old, new) = (&judged.pair.old, &judged.pair.new);
+                let names = [method.clone(), old.program.clone(), old.version.clone(), new.version.clone()];
+                table.row([&names[..], &scores.cells()].concat());
+            }
+            let Some(mean) = mean(rows.iter().map(|(_, scores)| scores)) else { continue };
+            let names = [format!("**{method}**"), "**average**".to_owned(), String::new(), String::new()];
+            table.row([&names[..], &mean.cells()].concat());
+            violations += if method == OURS { missed(&mean, title) } else { 0 };
+        }
+        println!("{table}");
+    }
+    println!(
+        "All but the counts and F, precision and recall in percent. Random: entries that differ between three fresh runs of the \
+         new build, left out of the others. Measured: functions that are measured again. TS as in section 5 of the paper, \
+         where what the program takes by itself is no profiling time: 1 - (T migrated - T native) / (T full - T native), with \
+         all that relive does in both; *incl. program*: 1 - T migrated / T full. Goal for {OURS}, on average: Acc {:.0}, TS {:.0}. \
+         violations: {violations}",
+        GOAL_ACC * 100.0,
+        GOAL_SAVED * 100.0
+    );
+    violations
+}
+
+/// Says what could not be measured, and counts it.
+fn failures(all: &[Judged]) -> u64 {
+    let mut failures = 0;
+    for judged in all {
+        let rounds = judged.rounds.iter().filter_map(|(method, behaviour, round)| {
+            round.as_ref().err().map(|why| (format!("{method} {behaviour}: "), why))
+        });
+        for (what, why) in
+            judged.base.as_ref().err().map(|why| (String::new(), why)).into_iter().chain(rounds)
+        {
+            println!("{}: {what}{why:#}\n", judged.pair.name());
+            failures += 1;
+        }
+    }
+    failures
+}
+
+fn missed(mean: &Scores, title: &str) -> u64 {
+    let mut violations = 0;
+    for (what, value, goal) in [("Acc", mean.acc, GOAL_ACC), ("TS", mean.saved, GOAL_SAVED)] {
+        if value < goal {
+            println!("{title}: average {what} of {OURS} {:.1} %, not {:.0} %\n", value * 100.0, goal * 100.0);
+            violations += 1;
+        }
+    }
+    violations
+}
+
+/// As the paper's table 1.
+fn programs(all: &[Judged]) -> Table {
+    let mut table = Table::new(&[
+        "program",
+        "old",
+        "new",
+        "between",
+        "functions",
+        "changed",
+        "similarity: loops",
+        "call graphs",
+        "native",
+        "rewriting",
+        "counting",
+        "full / native",
+    ]);
+    for judged in all {
+        let Ok(base) = &judged.base else { continue };
+        let some = |behaviour: &str| {
+            judged
+                .rounds
+                .iter()
+                .find(|(_, own, _)| *own == behaviour)
+                .and_then(|(.., round)| round.as_ref().ok())
+        };
+        let rounds = BEHAVIOURS.map(|(behaviour, _)| some(behaviour));
+        let any = rounds[0].or(rounds[1]);
+        let mut cells = judged.pair.cells();
+        cells.push(any.map_or_else(|| "-".to_owned(), |round| round.functions.to_string()));
+        cells.push(cell(any.map(|round| round.significance)));
+        cells.extend(rounds.map(|round| cell(round.map(|round| round.measures.similarity()))));
+        cells.extend([base.native, base.instrument, base.counting].map(|time| format!("{time:.2}")));
+        cells.push(format!("{:.2}", base.full() / base.native));
+        table.row(cells);
+    }
+    table
+}
+
+/// A row.
+#[derive(Clone, Copy)]
+struct Scores {
+    real: Option<u64>,
+    random: Option<u64>,
+    measured: f64,
+    acc: f64,
+    saved: f64,
+    saved_of_all: f64,
+    precision: f64,
+    recall: f64,
+    f_measure: f64,
+}
+
+impl Scores {
+    fn of(round: &Round, base: Base) -> Self {
+        let Round { exempt, functions, measures, .. } = round;
+        Self {
+            real: Some(measures.real),
+            random: Some(measures.random),
+            measured: (functions - exempt) as f64 / (*functions).max(1) as f64,
+            acc: measures.acc,
+            saved: round.saved(base),
+            saved_of_all: round.saved_of_all(base),
+            precision: measures.precision,
+            recall: measures.recall,
+            f_measure: measures.f_measure,
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let count = |count: Option<u64>| count.map_or_else(String::new, |count| count.to_string());
+        let share = |share: f64| format!("{:.1}", 100.0 * share);
+        let score = |score: f64| format!("{score:.3}");
+        vec![
+            count(self.real),
+            count(self.random),
+            share(self.measured),
+            cell(Some(self.acc)),
+            share(self.saved),
+            share(self.saved_of_all),
+            score(self.precision),
+            score(self.recall),
+            score(self.f_measure),
+        ]
+    }
+}
+
+fn scores(judged: &Judged, method: &str, behaviour: &str) -> Option<Scores> {
+    let base = judged.base.as_ref().ok()?;
+    let (.., round) = judged.rounds.iter().find(|(own, about, _)| own == method && *about == behaviour)?;
+    Some(Scores::of(round.as_ref().ok()?, *base))
+}
+
+/// The average of each column.
+fn mean<'a>(rows: impl Iterator<Item = &'a Scores> + Clone) -> Option<Scores> {
+    let number = rows.clone().count();
+    let of = |part: fn(&Scores) -> f64| rows.clone().map(part).sum::<f64>() / number as f64;
+    (number > 0).then(|| Scores {
+        real: None,
+        random: None,
+        measured: of(|row| row.measured),
+        acc: of(|row| row.acc),
+        saved: of(|row| row.saved),
+        saved_of_all: of(|row| row.saved_of_all),
+        precision: of(|row| row.precision),
+        recall: of(|row| row.recall),
+        f_measure: of(|row| row.f_measure),
+    })
+}
+
+/// Every entry that a method said to be reusable, and is not.
+pub(super) fn soundness(all: &[Judged], method: &str) -> u64 {
+    let mut violations = failures(all);
+    let mut table =
+        Table::new(&["program", "old", "new", "profile", "function", "block", "old count", "real count"]);
+    let (mut reused, mut random) = (0, 0);
+    for judged in all {
+        let rounds = judged.rounds.iter().filter(|(own, ..)| own == method);
+        for (behaviour, round) in rounds.filter_map(|(_, behaviour, round)| Some((behaviour, as_ok(round)?)))
+        {
+            let measures = &round.measures;
+            reused += measures.truly + measures.mistaken.len() as u64;
+            random += measures.random;
+            violations += measures.mistaken.len() as u64;
+            for wrong in &measures.mistaken {
+                let (old, new) = (&judged.pair.old, &judged.pair.new);
+                table.row(vec![
+                    old.program.clone(),
+                    old.version.clone(),
+                    new.version.clone(),
+                    (*behaviour).to_owned(),
+                    format!("`{}`", wrong.function),
+                    wrong.block.clone().unwrap_or_default(),
+                    wrong.old.to_string(),
+                    wrong.real.to_string(),
+                ]);
+            }
+        }
+    }
+    println!(
+        "{table}\nEntries that --impact {method} said to be reusable and that differ, of {reused} that it did in {} pairs; {random} \
+         that differ from run to run are left out. violations: {violations}",
+        all.len()
+    );
+    violations
+}
+
+fn as_ok(round: &Result<Round>) -> Option<&Round> {
+    round.as_ref().ok()
+}
