@@ -54,7 +54,7 @@ pub(crate) struct Options {
 }
 
 /// Every way that the table is about, by the name that `--impact` knows it by.
-const METHODS: [&str; 3] = ["ba", "ag", OURS];
+const METHODS: [&str; 5] = ["ba", "ag", "sl", "hybrid", OURS];
 
 /// Our own, which has to reach the goals, and gets the shortest input to go by.
 pub(crate) const OURS: &str = "checked";

@@ -32,21 +32,20 @@ impl Changes {
             new_data: Vec::new(),
             significance: 0.0,
         };
-        let same: Vec<(u32, u32, Vec<(u32, u32)>)> = builds
+        let same: Vec<Vec<(u32, u32)>> = builds
             .matching
             .procedures
             .par_iter()
             .map(|pair| {
-                let (old, new) = (pair.pair.old, pair.pair.new);
-                let both = Functions::new(builds, old, new);
+                let both = Functions::new(builds, pair.pair.old, pair.pair.new);
                 let same = pair.blocks.iter().filter(|blocks| both.same(blocks.old, blocks.new));
-                (old, new, same.map(|blocks| (blocks.old, blocks.new)).collect())
+                same.map(|blocks| (blocks.old, blocks.new)).collect()
             })
             .collect();
-        for (old, new, blocks) in same {
-            for (a, b) in blocks {
-                changes.old.remove(old, a);
-                changes.new.remove(new, b);
+        for (pair, blocks) in builds.matching.procedures.iter().zip(same) {
+            for (old, new) in blocks {
+                changes.old.remove(pair.pair.old, old);
+                changes.new.remove(pair.pair.new, new);
             }
         }
         changes.compare_data(builds);

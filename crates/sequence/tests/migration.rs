@@ -66,7 +66,9 @@ impl Program {
                 LoopByInstance(modulus, body) => {
                     (0..instance % modulus).for_each(|_| self.run(body, instance, to, instances));
                 }
-                If(when, body) if (instance % 2 == 0) == *when => self.run(body, instance, to, instances),
+                If(when, body) if instance.is_multiple_of(2) == *when => {
+                    self.run(body, instance, to, instances)
+                }
                 If(..) => {}
             }
         }

@@ -87,12 +87,15 @@ fn sequence(args: &Args, trace: &Trace, traced: &Traced<'_>, exempt: Option<&Exe
     Ok(calls.finish(traced, &Addresses))
 }
 
+/// Where a function begins, and what it is called.
+type Beginning = (u64, Arc<str>);
+
 /// Functions by the symbols of files.
 struct Named<'p, 'f> {
     traced: &'p Traced<'p>,
     places: &'p Places<'f>,
     /// By file and address: the function that a cold part belongs to.
-    parents: RefCell<HashMap<(PathBuf, u64), Option<(u64, Arc<str>)>>>,
+    parents: RefCell<HashMap<(PathBuf, u64), Option<Beginning>>>,
 }
 
 impl Functions for Named<'_, '_> {
@@ -132,7 +135,7 @@ impl Functions for Named<'_, '_> {
 }
 
 /// The function that a cold part was split from.
-fn parent(file: &Described<'_>, name: &str) -> Option<(u64, Arc<str>)> {
+fn parent(file: &Described<'_>, name: &str) -> Option<Beginning> {
     let parent = cold_parent(name)?;
     let mut functions = file.functions().iter();
     functions.find(|(.., own)| **own == *parent).map(|(start, _, own)| (*start, own.clone()))

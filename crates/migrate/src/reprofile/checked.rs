@@ -30,14 +30,14 @@ pub fn check(
     behaviours: &[&Behaviour],
     checks: &[Check<'_>],
 ) -> Vec<Decision> {
-    let checks: Vec<(HashMap<u64, &Function>, HashMap<u64, &Function>)> =
-        checks.iter().map(|check| (by_address(check.carried), by_address(check.fresh))).collect();
+    let checks: Vec<[ByAddress<'_>; 2]> =
+        checks.iter().map(|check| [check.carried, check.fresh].map(by_address)).collect();
     (0..)
         .zip(&builds.new.functions)
         .map(|(new, function)| {
             let runs: Vec<(&Function, &Function)> = checks
                 .iter()
-                .filter_map(|(carried, fresh)| {
+                .filter_map(|[carried, fresh]| {
                     Some((*carried.get(&function.address)?, *fresh.get(&function.address)?))
                 })
                 .collect();
@@ -46,7 +46,10 @@ pub fn check(
         .collect()
 }
 
-fn by_address(module: &Module) -> HashMap<u64, &Function> {
+/// Functions by where they begin.
+type ByAddress<'m> = HashMap<u64, &'m Function>;
+
+fn by_address(module: &Module) -> ByAddress<'_> {
     module.functions.iter().map(|function| (function.address, function)).collect()
 }
 
