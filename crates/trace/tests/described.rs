@@ -62,27 +62,27 @@ fn read_tags(mut stream: &[u8]) -> Vec<u32> {
     const M: u32 = 0x9e37_79b1;
     let count = number(&mut stream) as usize;
     let mut columns = Columns::read(stream, 6);
-    let (mut past, mut places) = (vec![0; 1 << 17], vec![0; 1 << 16]);
-    let mut followers = vec![vec![0; 4]; 1 << 15];
+    let (mut past, mut places) = (vec![0; 1 << 15], vec![0; 1 << 14]);
+    let mut followers = vec![vec![0; 4]; 1 << 13];
     let mut again = 0;
     let mut run = columns.run();
     let mut tags: Vec<u32> = Vec::new();
     let hash = |tags: &[u32]| {
         let ago = |n: usize| tags.len().checked_sub(n).map_or(0, |at| tags[at]).wrapping_mul(M);
         let all = ago(1) ^ ago(2) << 8 ^ ago(3) << 16 ^ ago(4) << 24;
-        (all.wrapping_mul(M) >> 16) as usize
+        (all.wrapping_mul(M) >> 16) as usize % (1 << 14)
     };
     for number in 0..count {
         let expected = run > 0;
         let last = tags.last().copied().unwrap_or(0);
-        let of_last = &mut followers[last as usize % (1 << 15)];
+        let of_last = &mut followers[last as usize % (1 << 13)];
         let tag = if expected {
             run -= 1;
-            past[again % (1 << 17)]
+            past[again % (1 << 15)]
         } else {
             let tag = match columns.next(1) {
                 0 if places[hash(&tags)] == number => 0,
-                0 => past[places[hash(&tags)] % (1 << 17)],
+                0 => past[places[hash(&tags)] % (1 << 15)],
                 code @ 1..=4 => of_last[usize::from(code) - 1],
                 code => last.wrapping_add(columns.difference(2, code - 3) as u32),
             };
@@ -93,7 +93,7 @@ fn read_tags(mut stream: &[u8]) -> Vec<u32> {
             tag
         };
         tags.push(tag);
-        past[number % (1 << 17)] = tag;
+        past[number % (1 << 15)] = tag;
         again += 1;
         if !expected {
             again = std::mem::replace(&mut places[hash(&tags)], number + 1);
@@ -134,7 +134,7 @@ fn read_values(mut stream: &[u8], slots: &[u32]) -> Vec<u64> {
         before = [difference, before[0]];
         Some((run, difference))
     };
-    let (mut past, mut behind) = (vec![0; 1 << 18], vec![0; 1 << 16]);
+    let (mut past, mut behind) = (vec![0; 1 << 16], vec![0; 1 << 14]);
     let (mut last, mut steps) = (vec![0u64; SLOTS as usize], vec![0; SLOTS as usize]);
     let mut again = 0;
     let mut head = next_head();
@@ -148,12 +148,12 @@ fn read_values(mut stream: &[u8], slots: &[u32]) -> Vec<u64> {
             }
             _ => {
                 head = head.map(|(run, difference)| (run - 1, difference));
-                if place.is_some() { steps[slot] } else { past[again % (1 << 18)] }
+                if place.is_some() { steps[slot] } else { past[again % (1 << 16)] }
             }
         };
         last[slot] = last[slot].wrapping_add(difference);
         values.push(last[slot]);
-        past[number % (1 << 18)] = difference;
+        past[number % (1 << 16)] = difference;
         again += 1;
         if let Some(place) = place {
             steps[slot] = difference;

@@ -103,5 +103,6 @@ fn what_repeats_itself_is_small() {
         })
         .collect();
     let len = through_values(&passed);
-    assert!(len < 400_000, "{len} bytes");
+    // Three bytes each, and heads.
+    assert!(len < 450_000, "{len} bytes");
 }

@@ -16,7 +16,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"\x7frtrace\n";
 /// The last bytes of a file that was finished.
 pub(crate) const END: [u8; 8] = *b"\nrtrend\x7f";
 /// How the rest is to be understood.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// The length of the head: magic, version, and fill.
 pub(crate) const HEAD_LEN: u64 = 16;
 /// The length of what comes last in a finished file: where the index is, and magic.

@@ -15,6 +15,8 @@ pub struct Written {
     pub tags: Vec<Tag>,
     /// The values of all records.
     pub values: Vec<u64>,
+    /// All records as they were, with what belongs to special tags.
+    pub records: Vec<u8>,
 }
 
 impl Trace {
@@ -26,7 +28,8 @@ impl Trace {
         let mut replay = segment.state.as_ref().map_or_else(Replay::begin, Replay::with);
         let mut written = Written::default();
         self.unpacked(segment, |units, packed| {
-            replay.run(units, &mut Copying { packed, written: &mut written }, &mut Nobody)
+            let mut copying = Copying { packed, written: &mut written, stop: None };
+            replay.run(units, &mut copying, &mut Nobody)
         })?;
         Ok(written)
     }
@@ -36,12 +39,21 @@ impl Trace {
 struct Copying<'a> {
     packed: Packed<'a>,
     written: &'a mut Written,
+    /// What comes behind the values of a unit that was left in the middle.
+    stop: Option<Stop>,
+}
+
+impl Copying<'_> {
+    fn words(&mut self, words: impl IntoIterator<Item = u64>) {
+        words.into_iter().for_each(|word| self.written.records.extend_from_slice(&word.to_le_bytes()));
+    }
 }
 
 impl Values for Copying<'_> {
     fn value(&mut self, slot: u32) -> Result<u64, Wrong> {
         let value = self.packed.value(slot)?;
         self.written.values.push(value);
+        self.words([value]);
         Ok(value)
     }
 }
@@ -50,22 +62,40 @@ impl Source for Copying<'_> {
     fn tag(&mut self) -> Result<Option<Tag>, Wrong> {
         let tag = self.packed.tag()?;
         self.written.tags.extend(tag);
+        self.written.records.extend(tag.into_iter().flat_map(Tag::to_le_bytes));
         Ok(tag)
     }
 
     fn state(&mut self) -> Result<State, Wrong> {
-        self.packed.state()
+        let state = self.packed.state()?;
+        self.words(state.registers);
+        self.words([state.flags, state.pc, state.fs, state.gs]);
+        Ok(state)
     }
 
     fn call(&mut self) -> Result<Call, Wrong> {
-        self.packed.call()
+        let call = self.packed.call()?;
+        self.words([call.number]);
+        self.words(call.arguments);
+        self.words([call.time]);
+        Ok(call)
     }
 
     fn result(&mut self) -> Result<CallResult, Wrong> {
-        self.packed.result()
+        let result = self.packed.result()?;
+        self.words([result.value, result.time]);
+        Ok(result)
     }
 
     fn stop(&mut self, values: u16) -> Result<Stop, Wrong> {
-        self.packed.stop(values)
+        let stop = self.packed.stop(values)?;
+        self.stop = Some(stop);
+        Ok(stop)
+    }
+
+    fn is_over(&mut self) {
+        if let Some(Stop { pc, unit, piece, rcx }) = self.stop.take() {
+            self.words([pc, u64::from(unit) | u64::from(piece) << 32, rcx]);
+        }
     }
 }

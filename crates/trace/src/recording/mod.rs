@@ -1,5 +1,6 @@
 //! Takes what traced threads write down while they run, and makes a file of it.
 
+pub mod again;
 mod packing;
 mod past;
 mod records;

@@ -6,6 +6,7 @@ use crate::columns::put_number;
 use crate::control::{BLOCK, Kept as _};
 use crate::replay::Wrong;
 use crate::units::{Unit, Units, Words};
+use crate::values::Batch;
 use crate::{ControlEncoder, ValueEncoder};
 use relive_abi::trace::{Tag, payload, stopped_values};
 use std::sync::{PoisonError, RwLock};
@@ -26,6 +27,7 @@ pub(super) struct Packing {
     alone: ControlEncoder<Brief>,
     control: ControlEncoder<Shape>,
     values: ValueEncoder,
+    batch: Batch,
     /// What belongs to special tags.
     rest: Vec<u8>,
     /// The numbers of all units that are executed, in the order in which they are first; and whether one is among them.
@@ -34,7 +36,7 @@ pub(super) struct Packing {
 }
 
 /// How many records are packed at once at most.
-const AT_ONCE: u32 = (ValueEncoder::ROOM / FEW as usize) as u32;
+const AT_ONCE: u32 = 128;
 
 impl Packing {
     /// Packs records, as far as they make sense.
@@ -76,7 +78,7 @@ impl Packing {
             };
             packed.instructions += steps;
             packed.records += u64::from(count);
-            if MEMORY && count == AT_ONCE {
+            if MEMORY && count >= AT_ONCE / 4 {
                 continue;
             }
             let Some((word, behind)) = rest.split_first_chunk() else { return Ok(()) };
@@ -101,24 +103,39 @@ impl Packing {
     /// Packs records that were expected and have plain shapes: how many, and how many instructions these are.
     #[inline(never)]
     fn pass_expected(&mut self, rest: &mut &[u8]) -> (u32, u64) {
-        let (mut bytes, mut steps) = (*rest, 0);
-        let control = &mut self.control;
-        let count = self.values.expected(|expected| {
-            control.push_expected(AT_ONCE, |shape: &Shape| {
-                let Some((word, behind)) = bytes.split_first_chunk() else { return false };
-                if Tag::from_le_bytes(*word) != shape.tag() || !shape.is_plain() {
-                    return false;
+        let (bytes, mut at, mut steps) = (*rest, 0, 0);
+        // Where all that is copied is there.
+        let end = bytes.len().saturating_sub(size_of::<Tag>() + Batch::FEW * 8);
+        let Batch { values, slots, .. } = &mut self.batch;
+        let mut len = 0;
+        let count = self.control.push_expected(AT_ONCE, |shape: &Shape| {
+            if at >= end || len > Batch::LEN - usize::from(FEW) {
+                return false;
+            }
+            let (word, few) = bytes[at..].split_first_chunk().expect("there is more");
+            if Tag::from_le_bytes(*word) != shape.tag() || !shape.is_plain() {
+                return false;
+            }
+            let (slot, count) = (shape.slot(), shape.values());
+            if count <= Batch::FEW {
+                let few: &[[u8; 8]; Batch::FEW] = few.as_chunks().0.first_chunk().expect("there is more");
+                values[len..len + Batch::FEW].copy_from_slice(&few.map(u64::from_le_bytes));
+                slots[len..len + Batch::FEW].copy_from_slice(&[0, 1, 2, 3].map(|i| slot.wrapping_add(i)));
+            } else {
+                let Some(all) = few.as_chunks().0.get(..count) else { return false };
+                for (i, value) in all.iter().enumerate() {
+                    values[len + i] = u64::from_le_bytes(*value);
+                    slots[len + i] = slot + i as u32;
                 }
-                let Some((values, behind)) = behind.split_at_checked(shape.values() * 8) else {
-                    return false;
-                };
-                bytes = behind;
-                expected.push(shape.slot(), values.as_chunks().0);
-                steps += shape.steps();
-                true
-            })
+            }
+            len += count;
+            at += size_of::<Tag>() + count * 8;
+            steps += shape.steps();
+            true
         });
-        *rest = bytes;
+        self.batch.len = len;
+        self.values.push_batch(&self.batch);
+        *rest = &bytes[at..];
         (count, steps)
     }
 
