@@ -238,7 +238,8 @@ fn unit(object: &ObjectFile<'_>, optimisation: &str, is_derived: bool) -> Unit {
     Unit {
         producer: producer.into_owned(),
         language: language(&name).to_string(),
-        optimisation: optimisation.to_string(),
+        // Who links does not know how others compiled.
+        optimisation: if is_derived { String::new() } else { optimisation.to_string() },
         is_derived,
     }
 }
