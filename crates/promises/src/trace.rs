@@ -125,7 +125,7 @@ impl Case {
     /// A file with all check sums right.
     #[must_use]
     pub fn pack(&self) -> Vec<u8> {
-        let mut file = b"\x7frtrace\n\x01\0\0\0\0\0\0\0".to_vec();
+        let mut file = b"\x7frtrace\n\x02\0\0\0\0\0\0\0".to_vec();
         for Chunk { kind, process, body } in &self.chunks {
             let at = file.len() as u64;
             let packed = match *kind {

@@ -369,7 +369,8 @@ impl ValueDecoder {
         for len in &mut packed[..COLUMNS - 1] {
             *len = take_number(&mut stream)?;
         }
-        packed[COLUMNS - 1] = stream.len().saturating_sub(packed.iter().sum::<u64>() as usize) as u64;
+        let before = packed.iter().fold(0, |sum: u64, len| sum.saturating_add(*len));
+        packed[COLUMNS - 1] = (stream.len() as u64).saturating_sub(before);
         let mut columns = [const { Vec::new() }; COLUMNS];
         for ((column, len), packed) in columns.iter_mut().zip(lens).zip(packed) {
             let packed = usize::try_from(packed).ok().and_then(|len| stream.split_at_checked(len));
