@@ -9,7 +9,6 @@
 //! | [`analyses`] | what changes can affect: BA, AG, SL, hybrid; `calls` says who may call whom |
 //! | [`slice`](mod@slice) | the forward slice that SL is |
 //! | [`blocks`] | sets of basic blocks |
-//! | [`slice`] | what may be affected: the forward slice |
 
 pub mod analyses;
 pub mod blocks;

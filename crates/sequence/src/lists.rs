@@ -1,6 +1,6 @@
 //! Calls in little room.
 //!
-//! Calls that come again in a row are counted. So are up to [`LONGEST`] different ones that come again in the same order: they become a part,
+//! Calls that come again in a row are counted. So are up to `LONGEST` different ones that come again in the same order: they become a part,
 //! as loops have them. Bodies that are the same are there once. As what is made of calls depends on nothing but the calls, the same calls
 //! make the same body, whoever makes it.
 
