@@ -67,7 +67,7 @@ impl Default for Knowledge {
 #[derive(Debug, thiserror::Error)]
 pub enum KnowledgeError {
     /// It is no list of behaviours.
-    #[error("not a list of behaviours: {0}")]
+    #[error("not a list of behaviours")]
     Json(#[from] serde_json::Error),
     /// A granularity that nobody knows.
     #[error("behaviour {behaviour}: there is no level {level}; levels are {}", names())]

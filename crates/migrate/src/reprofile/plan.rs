@@ -109,7 +109,7 @@ pub struct Measured {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// It is no plan.
-    #[error("not a plan of relive: {0}")]
+    #[error("not a plan of relive (`relive migrate --plan` writes one)")]
     Json(#[from] serde_json::Error),
     /// Another version.
     #[error(
