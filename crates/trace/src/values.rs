@@ -224,6 +224,9 @@ impl Surprises {
 /// Writes a memory stream.
 pub struct ValueEncoder {
     slots: Vec<Slot>,
+    /// In which stream each slot was last used: before that, nothing is known of it.
+    streams: Vec<u32>,
+    stream: u32,
     foresight: Foresight,
     /// As `foresight.past`: of which slot each value was, and where.
     spots: Box<[Spot; PAST]>,
@@ -243,6 +246,8 @@ impl ValueEncoder {
     pub fn new() -> Self {
         Self {
             slots: Vec::new(),
+            streams: Vec::new(),
+            stream: 1,
             foresight: Foresight::new(),
             spots: zeroed(),
             surprises: Surprises::new(),
@@ -253,6 +258,7 @@ impl ValueEncoder {
     /// There are so many slots at least.
     pub fn make_room(&mut self, slots: usize) {
         self.slots.resize(self.slots.len().max(slots), Slot::default());
+        self.streams.resize(self.slots.len(), 0);
     }
 
     /// Whether what is expected of values is not so long ago that others have taken their places.
@@ -318,8 +324,12 @@ impl ValueEncoder {
         at: u32,
         mut is_surprise: impl FnMut(&Foresight, &mut u64, u64) -> bool,
     ) {
-        let slots = &mut self.slots[slot as usize..][..values.len()];
-        for (i, (known, value)) in slots.iter_mut().zip(values).enumerate() {
+        let slots = self.slots[slot as usize..][..values.len()].iter_mut();
+        let streams = &mut self.streams[slot as usize..];
+        for (i, ((known, stream), value)) in slots.zip(streams).zip(values).enumerate() {
+            if std::mem::replace(stream, self.stream) != self.stream {
+                *known = Slot::default();
+            }
             let value = u64::from_le_bytes(*value);
             let step = value.wrapping_sub(known.last);
             known.last = value;
@@ -350,7 +360,7 @@ impl ValueEncoder {
         }
         columns.iter().for_each(|column| stream.extend_from_slice(column));
         (self.surprises.behind, self.surprises.before) = (0, [0; 2]);
-        self.slots.fill(Slot::default());
+        self.stream += 1;
         self.foresight.forget();
         stream
     }

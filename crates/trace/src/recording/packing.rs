@@ -1,6 +1,7 @@
 //! Packs segments, several at once, while threads go on.
 
 use super::Traced;
+use super::buffer::Buffer;
 use super::records::Packing;
 use super::scan::scan;
 use super::seams;
@@ -22,7 +23,7 @@ pub(super) struct Job {
     /// Its place among all, in the order in which they begin.
     pub(super) order: u64,
     pub(super) segment: Segment,
-    pub(super) records: Vec<Vec<u8>>,
+    pub(super) records: Vec<Buffer>,
     /// Whether the next one begins with what is known where this one ends.
     pub(super) goes_on: bool,
     pub(super) traced: Arc<RwLock<Traced>>,
@@ -32,8 +33,6 @@ pub(super) struct Job {
 /// What those who pack share.
 pub(super) struct Shared {
     pub(super) writer: Mutex<Writer>,
-    /// Buffers that can be used again.
-    pub(super) spare: Mutex<Vec<Vec<u8>>>,
     /// Whether accesses to memory are written down.
     pub(super) memory: bool,
     /// How many instructions have been packed.
@@ -137,6 +136,5 @@ fn work(waiting: &Mutex<Receiver<Job>>, shared: &Shared) {
                 false => watcher.nothing(order),
             }
         }
-        shared.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(records);
     }
 }

@@ -1,6 +1,7 @@
 //! Packs the records of a segment.
 
 use super::Traced;
+use super::buffer::Buffer;
 use super::shapes::{Brief, FEW, Passed, Shape, Shapes};
 use crate::columns::put_number;
 use crate::control::{BLOCK, Kept as _};
@@ -41,7 +42,7 @@ const AT_ONCE: u32 = values::AT_ONCE as u32 / FEW as u32;
 
 impl Packing {
     /// Packs records, as far as they make sense.
-    pub(super) fn pack(&mut self, records: &[Vec<u8>], traced: &RwLock<Traced>) -> Packed {
+    pub(super) fn pack(&mut self, records: &[Buffer], traced: &RwLock<Traced>) -> Packed {
         let mut packed = Packed::default();
         self.start = 0;
         for bytes in records {

@@ -1,6 +1,7 @@
 //! A thread that is being traced: what it has written down and nobody has packed yet, and what is known of it where the last packed
 //! segment ends.
 
+use super::buffer::Buffer;
 use crate::machine::Machine;
 use crate::replay::Wrong;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use std::time::Duration;
 pub(super) struct Thread {
     segments: u32,
     /// What is to be packed next: buffers, how long they are together, and when the first and the last was taken away.
-    pub(super) records: Vec<Vec<u8>>,
+    pub(super) records: Vec<Buffer>,
     pub(super) raw: u64,
     /// Its place among all segments, in the order in which they begin.
     pub(super) order: u64,
@@ -29,7 +30,7 @@ impl Thread {
     }
 
     /// Takes in what it has written down. If a segment begins with it, it takes the next place.
-    pub(super) fn add(&mut self, records: Vec<u8>, now: Duration, next: &mut u64) {
+    pub(super) fn add(&mut self, records: Buffer, now: Duration, next: &mut u64) {
         if self.records.is_empty() {
             (self.raw, self.begins, self.order) = (0, now, *next);
             *next += 1;
