@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 use thread::Thread;
@@ -142,6 +142,7 @@ impl Recording {
         let mut writer = Writer::new(file, most, ring);
         writer.chunk(kind::ABOUT, 0, &json(about));
         let shared = Arc::new(Shared {
+            is_stored: AtomicBool::new(writer.is_wanted()),
             writer: Mutex::new(writer),
             memory: about.memory,
             instructions: AtomicU64::new(0),
@@ -400,6 +401,10 @@ impl Recording {
     /// Why nothing more is written, if so.
     #[must_use]
     pub fn failed(&self) -> Option<String> {
+        if self.shared.is_stored.load(Ordering::Relaxed) {
+            // Nobody waits until something is written.
+            return None;
+        }
         self.writer().failed().map(ToString::to_string)
     }
 

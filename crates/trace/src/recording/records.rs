@@ -21,6 +21,13 @@ pub(super) struct Packed {
     pub(super) wrong: Option<Wrong>,
 }
 
+impl Packed {
+    /// Whether there was nothing at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records == 0 && self.wrong.is_none()
+    }
+}
+
 /// Packs one segment after the other; keeps its tables.
 #[derive(Default)]
 pub(super) struct Packing {
@@ -178,13 +185,7 @@ impl Packing {
     }
 
     /// Appends a tag and its values. Whether it was not expected.
-    fn append<const MEMORY: bool>(
-        &mut self,
-        shape: Shape,
-        slot: u32,
-        values: &[[u8; 8]],
-        at: usize,
-    ) -> bool {
+    fn append<const MEMORY: bool>(&mut self, shape: Shape, slot: u32, values: &[[u8; 8]], at: usize) -> bool {
         if !MEMORY {
             return self.alone.push(shape.into()).is_some();
         }

@@ -2,8 +2,11 @@
 //! segment ends.
 
 use super::buffer::Buffer;
+use super::lock;
+use super::packing::Ready;
 use crate::machine::Machine;
 use crate::replay::Wrong;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +28,7 @@ impl Thread {
     /// One that the kernel has given the number of another, which has left so much behind.
     pub(super) fn after(segments: u32, instructions: u64) -> Self {
         let known = Known { segments, instructions, ..Known::default() };
-        let line = Arc::new(Line { known: Mutex::new(known), moved: Condvar::new() });
+        let line = Arc::new(Line { known: Mutex::new(known), ..Line::default() });
         Self { segments, line, ..Self::default() }
     }
 
@@ -57,6 +60,8 @@ impl Thread {
 pub(super) struct Line {
     known: Mutex<Known>,
     moved: Condvar,
+    /// Segments that are packed but those before are not, by their numbers.
+    pub(super) ready: Mutex<BTreeMap<u32, Ready>>,
 }
 
 /// Where a thread is with regard to what is wanted of it.
@@ -102,6 +107,25 @@ impl Line {
         known.segments += 1;
         drop(known);
         self.moved.notify_all();
+    }
+
+    /// Goes on with all segments that are ready and whose turn it is, unless somebody else does.
+    pub(super) fn settle(&self, mut each: impl FnMut(&mut Known, Ready)) {
+        let next = |number: u32| lock(&self.ready).remove(&number);
+        loop {
+            let Ok(mut known) = self.known.try_lock() else { return };
+            while let Some(ready) = next(known.segments) {
+                each(&mut known, ready);
+                known.segments += 1;
+                self.moved.notify_all();
+            }
+            let number = known.segments;
+            drop(known);
+            // Somebody may have come meanwhile, and gone as it was not free.
+            if !lock(&self.ready).contains_key(&number) {
+                return;
+            }
+        }
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
