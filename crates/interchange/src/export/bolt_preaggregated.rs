@@ -1,14 +1,16 @@
 //! Branches and what ran between them, for `perf2bolt -pa`, which finds out by itself what is at each address.
 //!
-//! `B from to count mispredictions` is a branch, `F first last count` a stretch that ran without one. The former are all jumps,
-//! calls and returns of unknown origin as they are; the latter are single steps from a block to the next, for it is not known
-//! how they were joined. See `DataAggregator::parseAggregatedLBREntry` in LLVM's `bolt/lib/Profile/DataAggregator.cpp`.
+//! `B from to count mispredictions` is a branch, `F first last count` a stretch that ran without one, `f` one that a call came back
+//! to. Of a stretch it is known how
+//! often each part of it ran, not which way in goes with which way out. See `DataAggregator::parseAggregatedLBREntry` in LLVM's `bolt/lib/Profile/DataAggregator.cpp`.
 
 use super::{Exporter, Summary};
 use crate::bolt::branches::{End, How};
 use crate::error::ExportError;
+use crate::flow::{self, Stretch};
 use crate::surroundings::Surroundings;
 use relive_profile::model::Profile;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 /// The format.
@@ -33,10 +35,8 @@ impl Exporter for BoltPreaggregated {
         let (mut branches, mut stretches) = (0, 0);
         for (&(from, to, how), &count) in &told.branches {
             match (from, to, how) {
-                (End::At(from), End::At(to), How::Continued) => {
-                    writeln!(out, "F {from:x} {to:x} {count}")?;
-                    stretches += 1;
-                }
+                // Told by the stretches.
+                (.., How::Continued) => {}
                 (from, End::At(to), _) => {
                     let from = match from {
                         End::At(from) => from,
@@ -48,6 +48,17 @@ impl Exporter for BoltPreaggregated {
                 }
                 (_, End::Unknown, _) => {}
             }
+        }
+        let mut all: BTreeMap<Stretch, u64> = BTreeMap::new();
+        for function in &super::only_module(profile, self.name())?.functions {
+            for (stretch, count) in flow::stretches(function) {
+                *all.entry(stretch).or_default() += count;
+            }
+        }
+        for (Stretch { first, last, is_behind_call }, count) in all {
+            let kind = if is_behind_call { 'f' } else { 'F' };
+            writeln!(out, "{kind} {first:x} {last:x} {count}")?;
+            stretches += 1;
         }
         let mut summary = told.summary();
         summary.written.extend([("branches", branches), ("stretches", stretches)]);

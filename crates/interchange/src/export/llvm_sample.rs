@@ -73,13 +73,8 @@ impl Exporter for LlvmSample {
                 "{without_lines} functions that ran have no debug information, and are left out"
             ));
         }
-        Ok(Summary {
-            written: vec![
-                ("functions", told),
-                ("that never ran", all.len() as u64 - told.min(all.len() as u64)),
-            ],
-            notes,
-        })
+        let never = all.values().filter(|samples| samples.lines.is_empty() && samples.inlined.is_empty());
+        Ok(Summary { written: vec![("functions", told), ("that never ran", never.count() as u64)], notes })
     }
 }
 
@@ -90,8 +85,10 @@ fn is_name(name: &str) -> bool {
 
 /// Parts and clones of a function are that function: its source is the same.
 fn without_suffix(name: &str) -> &str {
-    let end =
-        [".cold", ".part.", ".llvm.", ".constprop.", ".isra."].iter().filter_map(|s| name.find(s)).min();
+    const SUFFIXES: [&str; 5] = [".cold", ".part.", ".llvm.", ".constprop.", ".isra."];
+    // `printf@plt`, `memcpy@GLIBC_2.14`
+    let name = name.split('@').next().unwrap_or_default();
+    let end = SUFFIXES.iter().filter_map(|suffix| name.find(suffix)).min();
     &name[..end.unwrap_or(name.len())]
 }
 

@@ -233,7 +233,7 @@ calls:           [ { off: 0x1A, fid: 3, disc: 1, cnt: 4 } ]\n        succ:      
     fn what_it_is_not() {
         let bad = YAML.replace("cnt: 3", "cnt: three");
         let error = File::parse(&bad).err().expect("an error").to_string();
-        assert!(error.starts_with("line 17: a successor"), "{error}");
+        assert!(error.starts_with("line 18: a successor"), "{error}");
         assert!(File::parse(&YAML.replace("lbr", "sample")).is_err());
     }
 }

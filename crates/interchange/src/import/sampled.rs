@@ -114,20 +114,28 @@ impl SeenFunction {
             Some(if seen > 0 { Count::sampled(seen, SAMPLED) } else { Count::sampled(0, NEVER_SEEN) })
         };
         if self.has_stretches {
-            for (block, &seen) in function.blocks.iter_mut().zip(&self.blocks) {
-                block.count = count(seen);
+            let mut entered = vec![0u64; self.blocks.len()];
+            for (edge, &seen) in function.edges.iter().zip(&self.edges) {
+                if let Some(block) = edge.to.as_block() {
+                    add(&mut entered[block as usize], seen);
+                }
+            }
+            // What was entered more often than run through was not seen in whole.
+            for ((block, &seen), entered) in function.blocks.iter_mut().zip(&self.blocks).zip(entered) {
+                block.count = if seen >= entered { count(seen) } else { None };
             }
         }
         for (edge, &seen) in function.edges.iter_mut().zip(&self.edges) {
-            // How often calls come back and functions are entered and left is often not told, and follows from the rest.
-            let is_told = seen > 0
-                || !matches!(
-                    edge.kind,
-                    EdgeKind::CallReturn | EdgeKind::Return | EdgeKind::Enter | EdgeKind::TailCall
-                );
+            let is_told = seen > 0 || !is_often_left_out(edge.kind);
             edge.count = if is_told { count(seen) } else { None };
         }
     }
+}
+
+/// How often calls come back, and functions are entered and left, is often not told, and follows from the rest.
+fn is_often_left_out(kind: EdgeKind) -> bool {
+    use EdgeKind::{CallReturn, Enter, NoReturn, Return, TailCall};
+    matches!(kind, CallReturn | Return | Enter | TailCall | NoReturn)
 }
 
 /// While ways are looked up.
