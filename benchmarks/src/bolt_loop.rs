@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// The binary under test
     #[arg(long, default_value = "target/release/relive")]
     relive: PathBuf,
-    /// What benchmarks/corpus/fetch.sh --all brought, and build.sh --all --cfg gcc-O2-relocs made
+    /// What benchmarks/corpus/fetch.sh --all brought
     #[arg(long, env = "CORPUS_DIR", default_value = "target/corpus")]
     corpus: PathBuf,
     /// llvm-bolt

@@ -59,6 +59,11 @@ impl Source {
 const LAYOUT: [&str; 4] =
     ["-reorder-blocks=ext-tsp", "-reorder-functions=cdsort", "-split-functions", "-split-all-cold"];
 
+/// What BOLT needs: relocations, code at a fixed place (elsewhere it cannot write functions with computed gotos anew, the hottest of
+/// interpreters), and functions in one piece.
+const LINKED: [&str; 5] =
+    ["-O2", "-fno-pie", "-no-pie", "-fno-reorder-blocks-and-partition", "-Wl,--emit-relocs"];
+
 /// What sample profiles need of the debug information.
 const PROFILED: [&str; 4] = ["-O2", "-fPIE", "-pie", "-fdebug-info-for-profiling"];
 
@@ -75,44 +80,31 @@ impl Maker<'_> {
     pub(crate) fn all(&self, pair: &Pair, optimiser: Optimiser) -> Result<Vec<PathBuf>> {
         let folder = self.work.join(format!("{}-{}-{}", pair.program, pair.new, optimiser.name()));
         std::fs::create_dir_all(&folder)?;
-        let task = Task { maker: self, pair, folder: &folder };
+        let task = Task { maker: self, pair, folder: &folder, optimiser };
         let mut files = Vec::new();
-        match optimiser {
-            Optimiser::Bolt => {
-                files.push(self.linked_for_bolt(pair, pair.new).binary(self.corpus, ""));
-                for source in Source::ALL {
-                    let file = folder.join(source.file());
-                    if !file.exists() {
-                        task.bolt(source, &file).with_context(|| source.name())?;
-                    }
-                    files.push(file);
+        files.push(task.compiled(pair.new)?);
+        for source in Source::ALL {
+            let file = folder.join(source.file());
+            if !file.exists() {
+                match optimiser {
+                    Optimiser::Bolt => task.bolt(source, &file),
+                    Optimiser::Clang => task.recompile(source, &file),
                 }
+                .with_context(|| source.name())?;
             }
-            Optimiser::Clang => {
-                files.push(task.compiled(pair.new)?);
-                for source in Source::ALL {
-                    let file = folder.join(source.file());
-                    if !file.exists() {
-                        task.recompile(source, &file).with_context(|| source.name())?;
-                    }
-                    files.push(file);
-                }
-            }
+            files.push(file);
         }
         Ok(files)
     }
 
-    fn linked_for_bolt(&self, pair: &Pair, version: &str) -> Build {
-        Build {
-            program: pair.program.to_owned(),
-            version: version.to_owned(),
-            configuration: "gcc-O2-relocs".to_owned(),
-        }
-    }
-
     fn profile(&self, pair: &Pair, version: &str, file: &Path) -> Result<PathBuf> {
         let profiles = Profiles { relive: self.relive, corpus: self.corpus, folder: self.work };
-        Ok(profiles.of(&self.linked_for_bolt(pair, version), file, 1)?.remove(0))
+        let build = Build {
+            program: pair.program.to_owned(),
+            version: version.to_owned(),
+            configuration: "variant".to_owned(),
+        };
+        Ok(profiles.of(&build, file, 1)?.remove(0))
     }
 
     fn export(&self, profile: &Path, binary: &Path, format: &str, out: &Path) -> Result<()> {
@@ -128,6 +120,7 @@ struct Task<'a> {
     maker: &'a Maker<'a>,
     pair: &'a Pair,
     folder: &'a Path,
+    optimiser: Optimiser,
 }
 
 impl Task<'_> {
@@ -150,8 +143,7 @@ impl Task<'_> {
 
     fn bolt(&self, source: Source, out: &Path) -> Result<()> {
         let maker = self.maker;
-        let binary = |version| maker.linked_for_bolt(self.pair, version).binary(maker.corpus, "");
-        let (old, new) = (binary(self.pair.old), binary(self.pair.new));
+        let (old, new) = (self.compiled(self.pair.old)?, self.compiled(self.pair.new)?);
         let fdata = self.exported(source, &old, &new, "bolt-fdata")?;
         let beside = out.with_extension("tmp");
         let mut options: Vec<String> = LAYOUT.map(str::to_owned).to_vec();
@@ -200,11 +192,14 @@ impl Task<'_> {
         }
     }
 
-    /// A version as clang builds it, ready to be measured.
+    /// A version as it is built, ready to be measured.
     fn compiled(&self, version: &str) -> Result<PathBuf> {
         let out = self.folder.join(format!("built-{version}"));
         if !out.exists() {
-            self.compile(version, &PROFILED, &out)?;
+            match self.optimiser {
+                Optimiser::Bolt => self.compile(Path::new("gcc"), version, &LINKED, &out)?,
+                Optimiser::Clang => self.compile(self.maker.clang, version, &PROFILED, &out)?,
+            }
         }
         Ok(out)
     }
@@ -213,14 +208,14 @@ impl Task<'_> {
         let (old, new) = (self.compiled(self.pair.old)?, self.compiled(self.pair.new)?);
         let samples = self.exported(source, &old, &new, "llvm-sample")?;
         let by = format!("-fprofile-sample-use={}", samples.display());
-        self.compile(self.pair.new, &[&PROFILED[..], &[by.as_str()]].concat(), out)
+        self.compile(self.maker.clang, self.pair.new, &[&PROFILED[..], &[by.as_str()]].concat(), out)
     }
 
-    fn compile(&self, version: &str, flags: &[&str], out: &Path) -> Result<()> {
+    fn compile(&self, compiler: &Path, version: &str, flags: &[&str], out: &Path) -> Result<()> {
         let beside = out.with_extension("tmp");
         let mut command = Command::new(corpus::scripts().join("variant.sh"));
         command.env("CORPUS_DIR", self.maker.corpus).args([self.pair.program, version]);
-        output_of(command.arg(self.maker.clang).arg(&beside).args(flags))?;
+        output_of(command.arg(compiler).arg(&beside).args(flags))?;
         Ok(std::fs::rename(beside, out)?)
     }
 }
@@ -228,7 +223,9 @@ impl Task<'_> {
 /// The function that BOLT stumbled over.
 fn refused(said: &str) -> Option<String> {
     let (before, _) = said.split_once(". Consider adding this function to --skip-funcs")?;
-    before.rsplit_once("in function ").map(|(_, name)| name.to_owned())
+    let (_, name) = before.rsplit_once("in function ")?;
+    // `f(*2)`: f has two names.
+    Some(name.split("(*").next().unwrap_or(name).to_owned())
 }
 
 #[cfg(test)]
@@ -238,7 +235,7 @@ mod tests {
     #[test]
     fn what_bolt_stumbles_over() {
         let said = "BOLT-ERROR: unable to get new address corresponding to input address 0x2d620 in function \
-                    luaV_execute/1. Consider adding this function to --skip-funcs=...";
+                    luaV_execute/1(*2). Consider adding this function to --skip-funcs=...";
         assert_eq!(refused(said).as_deref(), Some("luaV_execute/1"));
         assert_eq!(refused("BOLT-ERROR: other"), None);
     }
