@@ -1,6 +1,6 @@
 // The frame around all views: header, navigation, routes in the address, keys, colours.
 
-const shell = { views: [], current: null, main: null, title: '', subtitle: '', up: null, filter: null, step: null };
+const shell = { views: [], current: null, main: null, title: '', subtitle: '', up: null, filter: null, wanted: false, step: null };
 
 /** Adds a view: `name` in the address, `title` in the navigation (none if it is not there), and who draws it. */
 function addView(name, title, draw) {
@@ -39,6 +39,8 @@ function show() {
   window.scrollTo(0, 0);
   view.draw(shell.main, part, options);
   const heading = shell.main.querySelector('h1');
+  if (shell.wanted && shell.filter) shell.filter.focus();
+  shell.wanted = false;
   document.title = `${heading ? heading.textContent : view.title} – ${shell.title}`;
 }
 
@@ -105,8 +107,12 @@ function pressed(event) {
   }
   if (typing) return;
   if (event.key === '/') {
-    if (!shell.filter && shell.views.some(view => view.name === 'functions')) location.hash = link('functions');
-    requestAnimationFrame(() => shell.filter && shell.filter.focus());
+    if (shell.filter) shell.filter.focus();
+    else if (shell.views.some(view => view.name === 'functions')) {
+      // The view comes when the address has changed.
+      shell.wanted = true;
+      location.hash = link('functions');
+    }
   } else if (event.key === 'd') theme.toggle();
   else if (event.key === '?') help();
   else if (/^[1-9]$/.test(event.key)) {
