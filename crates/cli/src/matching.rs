@@ -60,7 +60,13 @@ pub(crate) struct Args {
     json: bool,
 
     /// Write a page that needs nothing beside itself, to look at in a browser (docs/html-report.md)
-    #[arg(long, value_name = "FILE", group = "view", conflicts_with = "output", help_heading = "What to print")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        group = "view",
+        conflicts_with = "output",
+        help_heading = "What to print"
+    )]
     html: Option<PathBuf>,
 
     /// With --html: how large the page may become, in MiB; functions that changed least are left without their code then

@@ -31,7 +31,7 @@ function show() {
   const { name, part, options } = route();
   const view = shell.views.find(each => each.name === name) || shell.views[0];
   for (const item of document.querySelectorAll('nav a')) {
-    if (item.dataset.view === (view.title ? view.name : view.name === 'function' ? 'functions' : '')) item.setAttribute('aria-current', 'page');
+    if (item.dataset.view === (view.title ? view.name : 'functions')) item.setAttribute('aria-current', 'page');
     else item.removeAttribute('aria-current');
   }
   Object.assign(shell, { up: null, filter: null, step: null, current: view.name });

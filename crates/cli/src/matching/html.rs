@@ -38,8 +38,11 @@ struct Detail {
     /// New block, and the old one that it shares.
     partial: Vec<(u32, u32)>,
     /// Blocks that have their partner in another row: whether this one is the new one, which block, what happened, and which row and block the other is.
-    moved: Vec<(bool, u32, &'static str, usize, u32)>,
+    moved: Vec<Moved>,
 }
+
+/// See [`Detail::moved`].
+type Moved = (bool, u32, &'static str, usize, u32);
 
 /// Address and instructions: how far behind the start, and their text.
 type Block = (u64, Vec<(u64, String)>);
@@ -95,7 +98,7 @@ fn rows<'m>(old: &Module, new: &Module, matching: &'m Matching) -> Vec<Row<'m>> 
 }
 
 /// What each row has to say of blocks whose partners are in others.
-fn moved(rows: &[Row<'_>], matching: &Matching) -> HashMap<usize, Vec<(bool, u32, &'static str, usize, u32)>> {
+fn moved(rows: &[Row<'_>], matching: &Matching) -> HashMap<usize, Vec<Moved>> {
     let side = |side: fn(&Row<'_>) -> Option<usize>| -> HashMap<usize, usize> {
         rows.iter().enumerate().filter_map(|(row, each)| Some((side(each)?, row))).collect()
     };
@@ -117,7 +120,7 @@ fn by_interest(rows: &[Row<'_>], old: &Module, new: &Module) -> Vec<usize> {
         let row = &rows[row];
         let blocks = |module: &Module, i: Option<usize>| i.map_or(0, |i| module.functions[i].blocks.len());
         let all = blocks(old, row.old) + blocks(new, row.new);
-        let sure = row.found.map_or(0, |found| sure(found));
+        let sure = row.found.map_or(0, sure);
         (Reverse(all - (2 * sure).min(all)), row.new, row.old)
     };
     let mut all: Vec<usize> = (0..rows.len()).collect();
@@ -133,11 +136,12 @@ fn sure(found: &Procedures) -> usize {
 
 /// What the table needs of a row: names, addresses, how it was found, blocks old and new, matched, of those the same, partial, and its place.
 fn cells(row: &Row<'_>, old: &Module, new: &Module, place: Option<Place>) -> Value {
-    fn of<'m>(module: &'m Module, i: Option<usize>) -> Option<&'m Function> {
+    fn of(module: &Module, i: Option<usize>) -> Option<&Function> {
         Some(&module.functions[i?])
     }
     let (a, b) = (of(old, row.old), of(new, row.new));
-    let name = |module: &Module, function: Option<&Function>| Some(demangle(module.name(function?)).into_owned());
+    let name =
+        |module: &Module, function: Option<&Function>| Some(demangle(module.name(function?)).into_owned());
     json!([
         name(old, a),
         name(new, b),
@@ -153,7 +157,7 @@ fn cells(row: &Row<'_>, old: &Module, new: &Module, place: Option<Place>) -> Val
     ])
 }
 
-fn detail(row: &Row<'_>, old: &Module, new: &Module, moved: &[(bool, u32, &'static str, usize, u32)]) -> Detail {
+fn detail(row: &Row<'_>, old: &Module, new: &Module, moved: &[Moved]) -> Detail {
     let blocks = |module: &Module, i: Option<usize>| -> Vec<Block> {
         let Some(function) = i.map(|i| &module.functions[i]) else { return Vec::new() };
         let lines = |block: &relive_profile::model::Block| {

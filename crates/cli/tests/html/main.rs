@@ -1,6 +1,8 @@
 //! Pages in a real browser: they load without complaint, and do what they say.
 
+mod analysis;
 mod browser;
+mod matching;
 mod report;
 #[path = "../support/mod.rs"]
 mod support;

@@ -21,8 +21,7 @@ pub(super) struct Detail<'p> {
     edges: Vec<EdgeRow>,
     /// For each block, its instructions: how far behind its start, and their text. Empty if the code is not there.
     code: Vec<Vec<(u64, String)>>,
-    /// Calls: the address of the instruction, the row of the callee or its name, and how often.
-    calls: Vec<(u64, Option<usize>, Option<String>, Option<u64>)>,
+    calls: Vec<CallRow>,
     /// The lines of source: the file, whether the function itself is in there, and of each line how often it ran and how many of its instructions.
     pub(super) source: Vec<SourceRow<'p>>,
     graph: Option<Graph>,
@@ -33,6 +32,9 @@ type BlockRow = (u64, u32, u32, Option<u64>, Option<String>, u8, Option<(String,
 
 /// From, to, kind, count: `null` is outside, a negative number a hub.
 type EdgeRow = (Option<i64>, Option<i64>, u8, Option<u64>);
+
+/// The address of the instruction, the row of the callee or its name, and how often.
+type CallRow = (u64, Option<usize>, Option<String>, Option<u64>);
 
 /// The lines of one file.
 #[derive(Serialize)]
@@ -97,11 +99,7 @@ fn edge_row(edge: &Edge) -> EdgeRow {
     (node(edge.from), node(edge.to), edge.kind as u8, edge.count.map(Count::value))
 }
 
-fn calls(
-    context: &Context<'_>,
-    module: &Module,
-    function: &Function,
-) -> Vec<(u64, Option<usize>, Option<String>, Option<u64>)> {
+fn calls(context: &Context<'_>, module: &Module, function: &Function) -> Vec<CallRow> {
     let mut rows = Vec::new();
     for call in &function.calls {
         let functions = context.called.functions(module, call.callee);
