@@ -82,11 +82,11 @@ function reusePage() {
       tile('Distinct memory', bytes(Number(total.first) * block))),
     card('How much else is touched before the same block is touched again', columnChart({
       label: 'Touches by distance', format: short, axisLabel: 'bytes touched in between, below',
-      columns: total.distances.map(distance => ({ name: bytes(Number(distance.below) * block).replace('.0', ''), parts: [{ amount: distance.touches, shade: 0, text: `${grouped(distance.touches)} touches, ${percent(distance.touches, total.touches)}` }] })),
+      columns: total.distances.map(distance => ({ name: bytes(Number(distance.below) * block), parts: [{ amount: distance.touches, shade: 0, text: `${grouped(distance.touches)} touches, ${percent(distance.touches, total.touches)}` }] })),
     })),
     card('What a cache of that size would not have', columnChart({
       label: 'Share of touches that a fully associative cache would miss, by its size', format: at => `${at.toFixed(0)} %`, axisLabel: 'size of a cache that keeps what was touched last',
-      columns: missed.map(([size, misses]) => ({ name: bytes(size).replace('.0', ''), parts: [{ amount: 100 * misses / (Number(total.touches) || 1), shade: 4, text: percent(misses, total.touches) }] })),
+      columns: missed.map(([size, misses]) => ({ name: bytes(size), parts: [{ amount: 100 * misses / (Number(total.touches) || 1), shade: 4, text: percent(misses, total.touches) }] })),
     }))));
   const columns = list => [barred('touches', 'touches', list, each => each.touches), numbers('first', 'first', list, each => each.first, { minor: 1 }),
     numbers('far', 'far', list, each => farTouches(each, block), { help: 'touches that a cache of 32 KiB would not have' })];
@@ -105,8 +105,8 @@ function workingSetPage() {
     card('Altogether', plainTable('Altogether', [['process'], ['data', true], ['lines', true], ['pages', true], ['code', true], ['lines', true], ['pages', true]],
       processes.map(each => [String(each.process), bytes(each.data.lines * line), grouped(each.data.lines), grouped(each.data.pages), bytes(each.code.lines * line), grouped(each.code.lines), grouped(each.code.pages)]))),
     threads.slice(0, 24).map(thread => card(`Thread ${thread.thread} of process ${thread.process}`, lineChart({
-      label: `Memory in use over time, thread ${thread.thread}`, formatX: short, formatY: amount => bytes(amount).replace('.0', ''), axisLabel: 'instructions',
-      series: [['data', 0], ['code', 4]].map(([name, shade]) => ({ name, shade, points: thread.windows.map(each => [Number(each.instruction), each[name].lines * line]) })),
+      label: `Memory in use over time, thread ${thread.thread}`, formatX: short, formatY: bytes, binary: true, axisLabel: 'instructions',
+      series: [['data', 0], ['code', 4]].map(([name, shade]) => ({ name, shade, points: pointsOf(thread.windows, name, line) })),
     }))),
     threads.length > 24 && note(`${several(threads.length - 24, 'thread')} more in the table.`)));
   const windows = threads.flatMap(thread => thread.windows.map(each => ({ ...each, thread: thread.thread, process: thread.process })));
@@ -117,6 +117,13 @@ function workingSetPage() {
   ];
   addView('windows', 'Windows', (main, part, options) => put(main, el('h1', {}, 'Windows'),
     tableView({ label: 'Windows', columns, count: windows.length, text: i => `thread ${windows[i].thread} process ${windows[i].process}`, order: ['from', false], state: options }, 'Filter by thread (/)').whole));
+}
+
+/** The last window holds up to its end. */
+function pointsOf(windows, name, line) {
+  const points = windows.map(each => [Number(each.instruction), each[name].lines * line]);
+  const last = windows[windows.length - 1];
+  return last ? [...points, [Number(last.instruction) + Number(last.instructions), last[name].lines * line]] : points;
 }
 
 // ---- races ----

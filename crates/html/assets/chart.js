@@ -21,20 +21,23 @@ function shares(parts, label) {
       `${part.name} `, el('strong', {}, percent(part.amount, whole))))));
 }
 
-/** Numbers for an axis: round ones, four or so. */
-function ticks(most) {
+/** Numbers for an axis, four or so: round ones, or for bytes powers of two. */
+function ticks(most, binary) {
   if (!(most > 0)) return [0];
   const rough = most / 4;
   const size = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map(by => by * size).find(each => each >= rough);
+  const step = binary ? 2 ** Math.ceil(Math.log2(rough)) : [1, 2, 5, 10].map(by => by * size).find(each => each >= rough);
   const all = [];
   for (let at = 0; at <= most + step * 0.001; at += step) all.push(at);
   return all;
 }
 
-function axes(width, height, left, bottom, most, format) {
+/** How wide a chart may be: its text keeps its size on every screen. */
+const room = () => Math.min(1400, shell.main.clientWidth - 70);
+
+function axes(width, height, left, bottom, most, format, binary) {
   const scale = at => height - bottom - (height - bottom - 8) * at / (most || 1);
-  return ticks(most).flatMap(at => [
+  return ticks(most, binary).flatMap(at => [
     svg('path', { class: 'grid', d: `M${left} ${scale(at)}H${width}` }),
     svg('text', { class: 'axis', x: left - 6, y: scale(at) + 4, 'text-anchor': 'end' }, format(at)),
   ]);
@@ -42,7 +45,7 @@ function axes(width, height, left, bottom, most, format) {
 
 /** Columns side by side. columns: [{ name, parts: [{ amount, shade, name }] }] */
 function columnChart({ columns, label, format, axisLabel }) {
-  const [width, height, left, bottom] = [Math.max(320, 64 + columns.length * 46), 240, 58, 40];
+  const [width, height, left, bottom] = [Math.max(240, Math.min(room(), 64 + columns.length * 64)), 240, 58, 40];
   const sum = column => column.parts.reduce((total, part) => total + Number(part.amount), 0);
   const most = Math.max(1, ...columns.map(sum));
   const step = (width - left) / Math.max(1, columns.length);
@@ -55,16 +58,18 @@ function columnChart({ columns, label, format, axisLabel }) {
       return svg('rect', { class: `shade-${part.shade}`, x: left + i * step + step * 0.12, y: base, width: step * 0.76, height: Math.max(0, size) },
         svg('title', {}, `${column.title || column.name}${part.name ? `, ${part.name}` : ''}: ${part.text || grouped(part.amount)}`));
     });
-    return [...rects, svg('text', { class: 'axis', x: left + i * step + step / 2, y: height - bottom + 15, 'text-anchor': 'middle' }, column.name)];
+    // Where there is no room for every name, every second or third has to do.
+    const named = i % Math.ceil(46 / step) === 0;
+    return [...rects, named && svg('text', { class: 'axis', x: left + i * step + step / 2, y: height - bottom + 15, 'text-anchor': 'middle' }, column.name)];
   });
   return el('figure', { class: 'chart' }, svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, width, height },
     axes(width, height, left, bottom, most, format), drawn.flat(),
     axisLabel && svg('text', { class: 'axis', x: (left + width) / 2, y: height - 4, 'text-anchor': 'middle' }, axisLabel)));
 }
 
-/** Lines over time. series: [{ name, shade, points: [[x, y], …] }]; steps: each value holds up to the next. */
-function lineChart({ series, label, formatX, formatY, axisLabel }) {
-  const [width, height, left, bottom] = [880, 260, 64, 40];
+/** Lines over time. series: [{ name, shade, points: [[x, y], …] }]; each value holds up to the next. */
+function lineChart({ series, label, formatX, formatY, axisLabel, binary }) {
+  const [width, height, left, bottom] = [room(), 240, 64, 40];
   const all = series.flatMap(each => each.points);
   const mostX = Math.max(1, ...all.map(([x]) => x));
   const mostY = Math.max(1, ...all.map(([, y]) => y));
@@ -76,10 +81,10 @@ function lineChart({ series, label, formatX, formatY, axisLabel }) {
     return svg('g', {}, svg('title', {}, name), svg('path', { class: `area shade-${shade}`, d: `${path}${end}V${height - bottom}H${atX(points.length ? points[0][0] : 0)}Z` }),
       svg('path', { class: `line shade-${shade}`, d: `${path}${end}` }));
   });
-  const marks = ticks(mostX).map(at => svg('text', { class: 'axis', x: atX(at), y: height - bottom + 15, 'text-anchor': at ? 'middle' : 'start' }, formatX(at)));
+  const marks = ticks(mostX).map(at => svg('text', { class: 'axis', x: atX(at), y: height - bottom + 15, 'text-anchor': !at ? 'start' : atX(at) > width - 40 ? 'end' : 'middle' }, formatX(at)));
   return el('figure', { class: 'chart' },
-    svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, width, height, class: 'wide' },
-      axes(width, height, left, bottom, mostY, formatY), lines, marks,
+    svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, width, height },
+      axes(width, height, left, bottom, mostY, formatY, binary), lines, marks,
       axisLabel && svg('text', { class: 'axis', x: (left + width) / 2, y: height - 4, 'text-anchor': 'middle' }, axisLabel)),
     el('ul', { class: 'keys' }, series.map(({ name, shade }) => el('li', {}, el('span', { class: `swatch shade-${shade}`, 'aria-hidden': 'true' }), name))));
 }

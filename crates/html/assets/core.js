@@ -64,10 +64,10 @@ function percent(part, whole) {
 /** Bytes, roughly. */
 function bytes(amount) {
   const number = Number(amount);
-  if (number < 10240) return `${grouped(number)} B`;
-  if (number < 10 * 1048576) return `${(number / 1024).toFixed(number < 163840 ? 1 : 0)} KiB`;
-  if (number < 10 * 1073741824) return `${(number / 1048576).toFixed(1)} MiB`;
-  return `${(number / 1073741824).toFixed(1)} GiB`;
+  for (const [size, unit] of [[1073741824, 'GiB'], [1048576, 'MiB'], [1024, 'KiB']]) {
+    if (number >= size) return `${(number / size).toFixed(number % size === 0 || number >= 100 * size ? 0 : 1)} ${unit}`;
+  }
+  return `${grouped(number)} B`;
 }
 
 const several = (number, what) => (Number(number) === 1 ? `1 ${what}` : `${grouped(number)} ${what}s`);

@@ -96,7 +96,7 @@ function graphPanel(panel, row, detail) {
         const times = count === null ? '' : `  ${grouped(count)}×`;
         return {
           heading: `${hex(address).slice(2)}${times}`, lines, heat: heat(count, most), tone: flags & 1 ? 'entry' : value(count) === 0 ? 'idle' : 'plain',
-          href: functionLink(row, 'assembly').concat(`&block=${at}`), label: `Block at ${hex(address)}${count === null ? '' : `, ran ${several(count, 'time')}`}`,
+          href: functionLink(row, 'assembly').concat(`&block=${at}`),
           title: [`${hex(address)}, ${several(insns, 'instruction')}, ${several(size, 'byte')}`, place, count === null ? 'count not known' : `ran ${several(count, 'time')}`, origin && `${origin[0]}, ${origin[1]} % sure`].filter(Boolean).join('\n'),
         };
       },

@@ -56,8 +56,7 @@ function drawBox(look, [x, y, width, height], metrics) {
     parts.push(svg('text', { x: x + metrics.pad, y: base }, clip(line)));
   }
   const attributes = { class: `box ${look.tone || 'plain'}`, '--heat': shareOf(look.heat || 0), 'font-size': scale === 1 ? null : metrics.font * scale };
-  if (look.id) attributes.id = look.id;
-  return look.href ? svg('a', { ...attributes, href: look.href, 'aria-label': look.label || look.heading }, parts) : svg('g', attributes, parts);
+  return look.href ? svg('a', { ...attributes, href: look.href }, parts) : svg('g', attributes, parts);
 }
 
 /** A path along right angles, with its corners rounded. */
@@ -111,7 +110,7 @@ function zoomable(drawing, { width, height, boxes }, label) {
   });
   return el('div', { class: 'zoomable' },
     el('div', { class: 'zoom' }, button('−', 'Smaller', () => set(zoom / 1.3)), button('+', 'Larger', () => set(zoom * 1.3)),
-      button('1:1', 'Full size', () => set(1)), button('⤢', 'All of it', whole)), frame);
+      button('1:1', '1:1, full size', () => set(1)), button('⤢', 'All of it', whole)), frame);
 }
 
 function drag(frame) {

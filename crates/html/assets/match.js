@@ -133,8 +133,7 @@ function drawPair(panel, row, detail, wanted) {
       const found = partner[side].get(block);
       const level = found ? found.level : null;
       const button = el('button', {
-        type: 'button', id: `${side}${block}`, class: `block ${found ? `shade-${levelShade(level)}` : 'alone'}`, 'aria-pressed': 'false',
-        'aria-label': `Block at ${hex(address)}, ${found ? `level ${level}` : 'no partner'}`, onclick: () => select(side, block),
+        type: 'button', id: `${side}${block}`, class: `block ${found ? `shade-${levelShade(level)}` : 'alone'}`, 'aria-pressed': 'false', onclick: () => select(side, block),
       },
       el('span', { class: 'top' }, el('b', {}, hex(address).slice(2)), found ? chip(level) : el('span', { class: 'chip none' }, side === 'new' ? 'new' : 'gone'), found && found.fit !== undefined && el('small', {}, `fits ${found.fit} %`)),
       el('span', { class: 'lines' }, lines.map(([, text]) => `${text}\n`).join('')));
