@@ -42,7 +42,7 @@ pub(crate) struct Options {
     runs: usize,
     /// How long a profiled workload is, in seconds that the program itself takes: the five inputs are gone through once, and
     /// their times taken as often as that takes
-    #[arg(long, default_value_t = 60.0)]
+    #[arg(long, default_value_t = 300.0)]
     seconds: f64,
     /// Instead: every entry that this method said to be reusable, and is not
     #[arg(long, value_name = "METHOD", num_args = 0..=1, default_missing_value = "sl")]

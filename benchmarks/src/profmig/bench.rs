@@ -15,7 +15,7 @@ use std::time::Duration;
 use wait4::Wait4 as _;
 
 /// Fresh profiles beside the first, with another layout of memory each: what differs between them has no right count.
-const AGAIN: usize = 2;
+const AGAIN: usize = 4;
 /// All five inputs, one after the other.
 const ALL: &str = "all";
 /// The shortest input, which `--impact checked` may look at first.

@@ -52,7 +52,7 @@ pub(super) fn tables(all: &[Judged], methods: &[String], seconds: f64) -> u64 {
         println!("{table}");
     }
     println!(
-        "Acc, TS, measured and increments in percent. Random: entries that differ between three fresh runs of the new build, left out of \
+        "Acc, TS, measured and increments in percent. Random: entries that differ between five fresh runs of the new build, left out of \
          the others. Measured: functions of which anything is measured again. TS as in section 5 of the paper, where what the program takes by \
          itself is no profiling time: 1 - (T migrated - T native) / (T full - T native), with all that relive does in both, for a workload of \
          {seconds:.0} s of the program's own time (five inputs gone through as often as that takes; measured once, and multiplied); *once*: \

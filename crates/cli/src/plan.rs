@@ -101,9 +101,8 @@ pub(crate) struct Choice {
     pub(crate) budget: f64,
 }
 
-/// A tenth leaves nine tenths of the time to be saved, and is enough for nine entries of ten
-/// (`relive-benchmarks profmig`).
-const BUDGET: f64 = 0.1;
+/// A twentieth leaves the rest of the time to be saved, and is enough for most entries (`relive-benchmarks profmig`).
+const BUDGET: f64 = 0.05;
 
 fn share(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "a number from 0 to 1".to_owned())
@@ -214,7 +213,8 @@ impl Planning<'_> {
             let checks: Vec<Check<'_>> =
                 runs.iter().map(|(carried, fresh)| Check { carried, fresh }).collect();
             let (carried, behaviours) = (self.carried, &behaviours[..]);
-            let known = Known { builds: &builds, changed: &affected, carried, behaviours, budget };
+            let blocks = &changes.new;
+            let known = Known { builds: &builds, changed: &affected, blocks, carried, behaviours, budget };
             ("checked", known.check(&checks))
         } else {
             (analysis.name(), discriminate(&builds, &affected, &behaviours, &classes()))

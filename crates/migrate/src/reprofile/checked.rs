@@ -2,16 +2,16 @@
 //!
 //! Static analyses ask what a change *could* affect; soundly, that is nearly everything. But what is worth asking about is
 //! little: most entries of a profile cost next to nothing to count (`price`), so they are counted, whether they hold or
-//! not. Of the few that are left, the expensive ones, the new build is asked: it is run on one input, the cheapest, that the
-//! old build was measured on too, and these entries are counted. What counts the same there, although code around it changed, is taken
+//! not. What is left are a few functions in which the program spends its time. Of these the new build is asked: it is run on one input, the
+//! cheapest, that the old build was measured on too, and their entries are counted. What counts the same there, although code around it changed, is taken
 //! to hold for other inputs as well; what counts something else is measured. Where that run says nothing, because it did not
-//! come there, functions with changes are measured and others are not.
+//! come there, functions with changes are measured and others are not; of the few, only blocks that changed themselves.
 
 use super::behaviour::Behaviour;
 use super::discriminate::{Decision, Why};
 use super::entries::{self, Entry};
 use super::price::Budget;
-use relive_impact::{Affected, Builds};
+use relive_impact::{Affected, Blocks, Builds};
 use relive_profile::model::{Function, Module, State};
 use std::collections::{HashMap, HashSet};
 
@@ -29,6 +29,8 @@ pub struct Known<'a> {
     pub builds: &'a Builds<'a>,
     /// Functions with changes.
     pub changed: &'a Affected,
+    /// Blocks of the new build that changed.
+    pub blocks: &'a Blocks,
     /// The old profile, carried over.
     pub carried: &'a Module,
     /// What the profile is about.
@@ -46,7 +48,7 @@ pub fn candidates(
 ) -> HashMap<u64, HashSet<u64>> {
     let of = |function: &Function| -> HashSet<u64> {
         let entries = behaviours.iter().flat_map(|behaviour| entries::of(function, behaviour.about));
-        let dear = entries.filter(|&entry| !budget.allows(function, entry));
+        let dear = entries.filter(|&entry| !budget.allows(function, entry, false));
         dear.filter_map(|entry| Some(function.blocks[entry.block(function)? as usize].address)).collect()
     };
     let all = carried.functions.iter().map(|function| (function.address, of(function)));
@@ -77,10 +79,15 @@ impl Known<'_> {
         let Self { builds, changed, behaviours, .. } = self;
         let function = &builds.new.functions[new as usize];
         let expected = &self.carried.functions[new as usize];
+        let is_spared = self.budget.spares(expected);
         let mut decision = Decision::open();
         let old = builds.old_function(new);
         let measured = old.is_some_and(|old| builds.old.functions[old as usize].state == State::Measured);
         let is_changed = old.is_none_or(|old| changed.old.touches(old)) || changed.new.touches(new);
+        let is_touched = |entry: Entry| {
+            let block = entry.block(function).is_some_and(|block| self.blocks.contains(new, block));
+            block && entry.count(expected).is_none_or(|count| count > 0)
+        };
         for entry in behaviours.iter().flat_map(|behaviour| entries::of(function, behaviour.about)) {
             let told: Vec<(u64, u64)> = runs
                 .iter()
@@ -89,25 +96,28 @@ impl Known<'_> {
                 .collect();
             let objection = if told.iter().any(|(carried, fresh)| carried != fresh) {
                 Some(Why::Differs)
-            } else if !told.is_empty() || !is_changed {
+            } else if !told.is_empty() || !is_changed || is_spared && !is_touched(entry) {
                 None
             } else if old.is_none() {
                 Some(Why::New)
             } else {
                 Some(Why::Affected)
             };
-            let objection = objection.or((!measured && old.is_some()).then_some(Why::NotMeasured));
-            decision.note(entry, objection);
-            if objection.is_none() && self.is_watched(expected, entry) {
-                decision.watch(entry);
-            }
+            decision.note(entry, objection.or((!measured && old.is_some()).then_some(Why::NotMeasured)));
         }
+        self.watch(expected, &mut decision);
         decision
     }
 
-    /// Whether an entry that holds is counted all the same. What did not change, and was never entered, is not worth rewriting.
-    fn is_watched(&self, expected: &Function, entry: Entry) -> bool {
-        expected.entries().is_some_and(|count| count.value() > 0) && self.budget.allows(expected, entry)
+    /// Has entries counted that hold, if that costs next to nothing. What never ran in a function that need not be measured is not worth rewriting.
+    fn watch(&self, expected: &Function, decision: &mut Decision) {
+        let is_moved = decision.measure.is_some();
+        let has_run = expected.entries().is_some_and(|count| count.value() > 0);
+        let cheap = |entry: &&Entry| self.budget.allows(expected, **entry, is_moved);
+        let watched: Vec<Entry> = decision.reusable.iter().filter(cheap).copied().collect();
+        if is_moved || has_run {
+            watched.into_iter().for_each(|entry| decision.watch(entry));
+        }
     }
 }
 
