@@ -33,12 +33,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(
-        relive: &Path,
-        corpus: &Path,
-        work: &Path,
-        pair: &Pair,
-    ) -> Result<Self> {
+    pub(crate) fn new(relive: &Path, corpus: &Path, work: &Path, pair: &Pair) -> Result<Self> {
         let script = pair.new.workload();
         let (old, new) = (pair.old.named(corpus), pair.new.named(corpus));
         let mut hash = DefaultHasher::new();
@@ -148,7 +143,10 @@ impl Bench {
             command.arg("--check-command").arg(check);
         }
         command.arg("-o").arg(merged).args(["--", "env", "BIN={}", "bash", "-c"]);
-        command.arg("bash \"$0\" \"$1\" || exit; times >\"$2\"").args(self.one(inputs)).arg(self.file("used"));
+        command
+            .arg("bash \"$0\" \"$1\" || exit; times >\"$2\"")
+            .args(self.one(inputs))
+            .arg(self.file("used"));
         command
     }
 
@@ -199,7 +197,8 @@ impl Bench {
     /// How long the new build takes on all inputs, in turn: as it is, measured in full, and measured by each plan. The best of
     /// `runs`.
     pub(crate) fn by_plans(&self, plans: &[serde_json::Value], runs: usize) -> Result<Times> {
-        let programs: Vec<PathBuf> = (1..=plans.len()).map(|draw| self.file(&format!("drawn-{draw}"))).collect();
+        let programs: Vec<PathBuf> =
+            (1..=plans.len()).map(|draw| self.file(&format!("drawn-{draw}"))).collect();
         for (plan, program) in plans.iter().zip(&programs) {
             let file = self.file("drawn.json");
             std::fs::write(&file, plan.to_string())?;

@@ -26,13 +26,11 @@ pub(super) fn run(
         let bench = bench(pair)?;
         let plan = bench.plan()?;
         let functions = listed(&plan)?;
-        let drawn: Vec<Value> =
-            (1..=DRAWS).map(|seed| exempting(&plan, &functions, percent, seed)).collect();
+        let drawn: Vec<Value> = (1..=DRAWS).map(|seed| exempting(&plan, &functions, percent, seed)).collect();
         let times = bench.by_plans(&drawn, runs)?;
         let time = |what: &str| times.get(what).with_context(|| format!("{what} was not timed"));
         let native = time("native")?;
-        let ratios: Vec<f64> =
-            draws.iter().map(|draw| Ok(time(draw)? / native)).collect::<Result<_>>()?;
+        let ratios: Vec<f64> = draws.iter().map(|draw| Ok(time(draw)? / native)).collect::<Result<_>>()?;
         let full = time("full")? / native;
         let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
         violations += u64::from(mean >= full);

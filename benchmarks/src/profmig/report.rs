@@ -37,8 +37,10 @@ pub(super) fn tables(all: &[Judged], methods: &[String], seconds: f64) -> u64 {
             "F",
         ]);
         for method in methods {
-            let rows: Vec<(&Judged, Scores)> =
-                all.iter().filter_map(|judged| Some((judged, scores(judged, method, behaviour, seconds)?))).collect();
+            let rows: Vec<(&Judged, Scores)> = all
+                .iter()
+                .filter_map(|judged| Some((judged, scores(judged, method, behaviour, seconds)?)))
+                .collect();
             for (judged, scores) in &rows {
                 let (old, new) = (&judged.pair.old, &judged.pair.new);
                 let names = [method.clone(), old.program.clone(), old.version.clone(), new.version.clone()];
@@ -126,7 +128,10 @@ fn programs(all: &[Judged]) -> Table {
         let shown = |time: Option<f64>| time.map_or_else(|| "-".to_owned(), |time| format!("{time:.2}"));
         let native = times.get("native");
         let adds = |full: Option<f64>| {
-            full.zip(native).map_or_else(|| "-".to_owned(), |(full, native)| format!("{:.1} %", 100.0 * (full / native - 1.0)))
+            full.zip(native).map_or_else(
+                || "-".to_owned(),
+                |(full, native)| format!("{:.1} %", 100.0 * (full / native - 1.0)),
+            )
         };
         cells.extend([native, times.get("instrument call-graph")].map(shown));
         cells.extend(["full loops", "full call-graph"].map(|full| adds(times.get(full))));

@@ -105,7 +105,10 @@ pub(crate) struct Choice {
 const BUDGET: f64 = 0.05;
 
 fn share(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "a number from 0 to 1".to_owned())
+    text.parse()
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "a number from 0 to 1".to_owned())
 }
 
 impl Choice {

@@ -86,8 +86,15 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-const PHASES: &[Phase] =
-    &[("read", 30), ("compare", 20), ("carry", 10), ("check", 10), ("plan", 10), ("rewrite", 20), ("run", 10)];
+const PHASES: &[Phase] = &[
+    ("read", 30),
+    ("compare", 20),
+    ("carry", 10),
+    ("check", 10),
+    ("plan", 10),
+    ("rewrite", 20),
+    ("run", 10),
+];
 
 /// Does the whole round.
 pub(crate) fn run(args: &Args) -> Result<()> {

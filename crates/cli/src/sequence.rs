@@ -46,7 +46,9 @@ pub(crate) fn required(old: &Path, plan: &Plan, carried: &Module) -> Result<BTre
     let address = |function: u32| carried.functions[function as usize].address;
     let known = Calls::of(carried);
     let mut calls: Vec<(u64, u64)> = (0..carried.functions.len() as u32)
-        .flat_map(|caller| known.callees(caller).iter().map(move |&callee| (address(caller), address(callee))))
+        .flat_map(|caller| {
+            known.callees(caller).iter().map(move |&callee| (address(caller), address(callee)))
+        })
         .collect();
     // What is called by a pointer may be whatever data points to.
     let entries: BTreeSet<u64> = carried.functions.iter().map(|function| function.address).collect();

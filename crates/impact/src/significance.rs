@@ -32,7 +32,9 @@ impl Default for Weights {
 
 /// Why weights were not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no weight: KIND=NUMBER, not below 0, KIND being call, branch, other, changed, added or deleted")]
+#[error(
+    "{0:?} is no weight: KIND=NUMBER, not below 0, KIND being call, branch, other, changed, added or deleted"
+)]
 pub struct NoWeight(String);
 
 impl Weights {

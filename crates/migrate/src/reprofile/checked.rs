@@ -41,11 +41,7 @@ pub struct Known<'a> {
 
 /// What a check has to count of the new build, by addresses of functions and blocks: entries that are not counted in any case.
 #[must_use]
-pub fn candidates(
-    carried: &Module,
-    behaviours: &[&Behaviour],
-    budget: Budget,
-) -> HashMap<u64, HashSet<u64>> {
+pub fn candidates(carried: &Module, behaviours: &[&Behaviour], budget: Budget) -> HashMap<u64, HashSet<u64>> {
     let of = |function: &Function| -> HashSet<u64> {
         let entries = behaviours.iter().flat_map(|behaviour| entries::of(function, behaviour.about));
         let dear = entries.filter(|&entry| !budget.allows(function, entry, false));

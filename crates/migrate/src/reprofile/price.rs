@@ -27,10 +27,8 @@ pub fn whole(function: &Function) -> u64 {
         let node = Node::block(i);
         (value(block.count), graph.begin(node), graph.end(node))
     });
-    let edges = function
-        .edges
-        .iter()
-        .map(|edge| (value(edge.count), graph.end(edge.from), graph.begin(edge.to)));
+    let edges =
+        function.edges.iter().map(|edge| (value(edge.count), graph.end(edge.from), graph.begin(edge.to)));
     let mut arcs: Vec<(u64, u32, u32)> = blocks.chain(edges).filter(|arc| arc.0 > 0).collect();
     arcs.sort_unstable_by_key(|arc| std::cmp::Reverse(arc.0));
     let mut trees: Vec<u32> = (0..graph.nodes).collect();
@@ -90,7 +88,9 @@ impl Budget {
             let moved = moved(function);
             all += u128::from(whole(function)) + u128::from(moved);
             let entries = behaviours.iter().flat_map(|behaviour| entries::of(function, behaviour.about));
-            costs.extend(entries.map(|entry| of(function, entry)).map(|own| (own.saturating_add(moved), own, i)));
+            costs.extend(
+                entries.map(|entry| of(function, entry)).map(|own| (own.saturating_add(moved), own, i)),
+            );
         }
         // Half of it for functions that are only moved for this.
         let limit = (all as f64 * share / 2.0) as u128;
@@ -161,7 +161,13 @@ mod tests {
             (b(1), b(2), EdgeKind::FallThrough, times),
             (b(2), out, EdgeKind::Return, times),
         ]
-        .map(|(from, to, kind, count)| Edge { from, to, kind, counter: None, count: Some(Count::measured(count)) })
+        .map(|(from, to, kind, count)| Edge {
+            from,
+            to,
+            kind,
+            counter: None,
+            count: Some(Count::measured(count)),
+        })
         .to_vec();
         function.loops = vec![Loop { header: 1, parent: None, depth: 0, line: None, blocks: vec![1] }];
         function
