@@ -2,9 +2,10 @@
 
 use crate::args::Dump;
 use crate::output::{field, write_to};
-use crate::profiles::{self, callees, count};
+use crate::profiles::{self, count};
 use crate::sequence;
 use anyhow::Result;
+use relive_profile::callees::Callees;
 use relive_profile::model::{Count, Function, Module, Node, Profile, State};
 use std::io::Write;
 
@@ -89,11 +90,12 @@ fn evidence(count: Option<Count>) -> String {
 
 fn calls(profile: &Profile, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "module\tcaller\tsite\tcallee\tcount")?;
+    let callees = Callees::new(profile);
     for (module, function, names) in each(profile) {
         for call in &function.calls {
-            for (callee, count) in callees(profile, module, function, call) {
-                let count = count.map_or_else(|| "-".to_string(), |count| count.to_string());
-                writeln!(out, "{names}\t{:#x}\t{}\t{count}", call.address, field(&callee))?;
+            for called in callees.of(module, function, call) {
+                let count = called.count.map_or_else(|| "-".to_string(), |count| count.to_string());
+                writeln!(out, "{names}\t{:#x}\t{}\t{count}", call.address, field(&called.name))?;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What the report tells, before it is printed in one form or another.
 
-use crate::profiles::callees;
+use relive_profile::callees::Callees;
 use relive_profile::flow;
 use relive_profile::model::{Count, Function, Loop, LoopCounts, Mode, Module, Origin, Profile, State};
 use std::cmp::Reverse;
@@ -218,14 +218,15 @@ fn loops<'p>(module: &'p Module, function: &'p Function) -> Vec<LoopFacts<'p>> {
 }
 
 fn calls(profile: &Profile) -> Vec<CallFacts<'_>> {
+    let callees = Callees::new(profile);
     let mut calls = Vec::new();
     for module in &profile.modules {
         for caller in &module.functions {
             let mut sums: BTreeMap<String, u64> = BTreeMap::new();
             for call in &caller.calls {
-                for (callee, count) in callees(profile, module, caller, call) {
-                    if let Some(count) = count.filter(|&count| count > 0) {
-                        let sum = sums.entry(callee.into_owned()).or_default();
+                for called in callees.of(module, caller, call) {
+                    if let Some(count) = called.count.filter(|&count| count > 0) {
+                        let sum = sums.entry(called.name.into_owned()).or_default();
                         *sum = sum.saturating_add(count);
                     }
                 }
