@@ -6,7 +6,8 @@
 //! each below the one of them that called it most.
 
 use crate::call_graph::CallGraph;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
 /// How much of a tree is told apart.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,8 @@ pub struct Context {
     pub parent: Option<u32>,
     /// A number of [`CallGraph::nodes`]; nothing for where everything is that is left out of the tree.
     pub node: Option<u32>,
+    /// The call that leads here most often, an address of the parent's function; nothing if it is not known.
+    pub site: Option<u64>,
     /// What the function costs here by itself.
     pub own: u64,
 }
@@ -46,6 +49,7 @@ struct Entry {
     /// The member.
     node: u32,
     parent: Option<u32>,
+    site: Option<u64>,
     depth: usize,
     /// Which part of what the circle costs happens here.
     share: f64,
@@ -55,8 +59,8 @@ struct Entry {
 #[derive(Clone, Copy)]
 struct Member {
     node: u32,
-    /// An earlier one of the same list.
-    parent: Option<usize>,
+    /// An earlier one of the same list, and the call there.
+    parent: Option<(usize, u64)>,
     /// What it and those below it cost, with all they call.
     cost: f64,
 }
@@ -74,10 +78,18 @@ impl CallTree {
     }
 }
 
+/// A [`Context`] before it is rounded.
+struct Estimate {
+    parent: Option<u32>,
+    node: u32,
+    site: Option<u64>,
+    own: f64,
+}
+
 struct Building<'g> {
     graph: &'g CallGraph,
     limits: Limits,
-    contexts: Vec<(Option<u32>, u32, f64)>,
+    contexts: Vec<Estimate>,
     /// Of circles with several members, by the one that is entered.
     shapes: HashMap<u32, Vec<Member>>,
 }
@@ -87,7 +99,7 @@ impl Building<'_> {
     fn roots(&self) -> Vec<Entry> {
         let mut roots = Vec::new();
         for circle in &self.graph.circles {
-            let root = |node, share| Entry { node, parent: None, depth: 0, share };
+            let root = |node, share| Entry { node, parent: None, site: None, depth: 0, share };
             if circle.entries == 0 {
                 // It ran, and nobody entered it: counts do not add up, or it was left out of measuring.
                 roots.extend(circle.members.first().map(|&node| root(node, 1.0)));
@@ -114,10 +126,10 @@ impl Building<'_> {
         // Where members are in the tree, and how deep.
         let mut placed: Vec<Option<(u32, usize)>> = Vec::with_capacity(members.len());
         for member in &members {
-            let (parent, depth) = match member.parent.map(|parent| placed[parent]) {
-                None => (entry.parent, entry.depth),
-                Some(Some((parent, depth))) => (Some(parent), depth + 1),
-                Some(None) => {
+            let (parent, site, depth) = match member.parent.map(|(parent, site)| (placed[parent], site)) {
+                None => (entry.parent, entry.site, entry.depth),
+                Some((Some((parent, depth)), site)) => (Some(parent), Some(site), depth + 1),
+                Some((None, _)) => {
                     placed.push(None);
                     continue;
                 }
@@ -128,24 +140,23 @@ impl Building<'_> {
             }
             let at = self.contexts.len() as u32;
             placed.push(Some((at, depth)));
-            self.contexts.push((
-                parent,
-                member.node,
-                graph.nodes[member.node as usize].own as f64 * entry.share,
-            ));
-            let mut called: HashMap<u32, u64> = HashMap::new();
+            let own = graph.nodes[member.node as usize].own as f64 * entry.share;
+            self.contexts.push(Estimate { parent, node: member.node, site, own });
+            // How often each is called, and by which call most.
+            let mut called: BTreeMap<u32, (u64, u64, u64)> = BTreeMap::new();
             for arc in graph.calls(member.node) {
                 if graph.nodes[arc.callee as usize].circle != circle {
-                    let count = called.entry(arc.callee).or_default();
+                    let (count, most, site) = called.entry(arc.callee).or_default();
                     *count = count.saturating_add(arc.count);
+                    if arc.count > *most {
+                        (*most, *site) = (arc.count, arc.site);
+                    }
                 }
             }
-            let mut called: Vec<_> = called.into_iter().collect();
-            called.sort_unstable();
-            open.extend(called.into_iter().map(|(node, count)| {
+            open.extend(called.into_iter().map(|(node, (count, _, site))| {
                 let entries = graph.circles[graph.nodes[node as usize].circle as usize].entries;
                 let share = entry.share * count as f64 / entries.max(1) as f64;
-                Entry { node, parent: Some(at), depth: depth + 1, share }
+                Entry { node, parent: Some(at), site: Some(site), depth: depth + 1, share }
             }));
         }
     }
@@ -167,20 +178,20 @@ impl Building<'_> {
         }
         // Prim's tree: the most frequent call from what is reached to what is not.
         let mut members: Vec<Member> = Vec::new();
-        let mut reached: HashMap<u32, ()> = HashMap::new();
-        let mut next = std::collections::BinaryHeap::from([(u64::MAX, std::cmp::Reverse(entry), None)]);
-        while let Some((_, std::cmp::Reverse(node), parent)) = next.pop() {
-            if reached.insert(node, ()).is_some() {
+        let mut reached = HashSet::new();
+        let mut next = BinaryHeap::from([(u64::MAX, Reverse(entry), None)]);
+        while let Some((_, Reverse(node), parent)) = next.pop() {
+            if !reached.insert(node) {
                 continue;
             }
             let at = members.len();
             members.push(Member { node, parent, cost: cost(node) });
             let within =
                 graph.calls(node).iter().filter(|arc| graph.nodes[arc.callee as usize].circle == circle);
-            next.extend(within.map(|arc| (arc.count, std::cmp::Reverse(arc.callee), Some(at))));
+            next.extend(within.map(|arc| (arc.count, Reverse(arc.callee), Some((at, arc.site)))));
         }
         for at in (1..members.len()).rev() {
-            if let Some(parent) = members[at].parent {
+            if let Some((parent, _)) = members[at].parent {
                 members[parent].cost += members[at].cost;
             }
         }
@@ -194,16 +205,16 @@ impl Building<'_> {
         // Of each function: in how many places it is, and where it costs most.
         let mut places: Vec<(u64, Option<usize>)> = vec![(0, None); left.len()];
         let mut contexts = Vec::with_capacity(self.contexts.len());
-        for (at, &(parent, node, own)) in self.contexts.iter().enumerate() {
+        for (at, &Estimate { parent, node, site, own }) in self.contexts.iter().enumerate() {
             let left = &mut left[node as usize];
             let own = (own as u64).min(*left);
             *left -= own;
             let (count, most) = &mut places[node as usize];
             *count += 1;
-            if most.is_none_or(|most: usize| own > self.contexts[most].2 as u64) {
+            if most.is_none_or(|most: usize| own > self.contexts[most].own as u64) {
                 *most = Some(at);
             }
-            contexts.push(Context { parent, node: Some(node), own });
+            contexts.push(Context { parent, node: Some(node), site, own });
         }
         let mut rest = Vec::new();
         for ((left, (count, most)), node) in left.into_iter().zip(places).zip(0..) {
@@ -216,10 +227,11 @@ impl Building<'_> {
         }
         if !rest.is_empty() {
             let parent = contexts.len() as u32;
-            contexts.push(Context { parent: None, node: None, own: 0 });
+            contexts.push(Context { parent: None, node: None, site: None, own: 0 });
             contexts.extend(rest.into_iter().map(|(node, own)| Context {
                 parent: Some(parent),
                 node: Some(node),
+                site: None,
                 own,
             }));
         }
