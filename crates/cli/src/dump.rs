@@ -38,10 +38,10 @@ fn each(profile: &Profile) -> impl Iterator<Item = (&Module, &Function, String)>
 fn functions(profile: &Profile, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "module\tfunction\taddress\tsize\tstate\tentries\tinstructions\treason")?;
     for (module, function, names) in each(profile) {
-        let (state, instructions) = match function.state {
-            State::Measured => ("measured", function.executed_insns().to_string()),
-            State::EntryOnly { .. } => ("entry-only", "-".to_string()),
-            State::NotMeasured { .. } => ("not-measured", "-".to_string()),
+        let state = function.state.name();
+        let instructions = match function.state {
+            State::Measured => function.executed_insns().to_string(),
+            State::EntryOnly { .. } | State::NotMeasured { .. } => "-".to_string(),
         };
         let reason = function.state.reason().or(function.approximate).map_or("", |id| module.text(id));
         writeln!(

@@ -13,6 +13,10 @@ mod bolt;
 pub mod error;
 pub mod export;
 mod flow;
+mod json;
+mod places;
+mod stacks;
 pub mod surroundings;
+mod xml;
 
 pub use error::ExportError;

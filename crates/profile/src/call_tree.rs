@@ -9,6 +9,9 @@ use crate::call_graph::CallGraph;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
+/// Contexts there can be: a profile made to be difficult has more.
+const MOST: usize = 1 << 20;
+
 /// How much of a tree is told apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -119,7 +122,10 @@ impl Building<'_> {
         let graph = self.graph;
         let circle = graph.nodes[entry.node as usize].circle;
         let least = self.limits.share * graph.total() as f64;
-        if graph.circles[circle as usize].inclusive as f64 * entry.share < least || graph.total() == 0 {
+        if graph.circles[circle as usize].inclusive as f64 * entry.share < least
+            || graph.total() == 0
+            || self.contexts.len() >= MOST
+        {
             return;
         }
         let members = self.shape(entry.node);
