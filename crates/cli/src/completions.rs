@@ -57,26 +57,14 @@ pub(crate) fn man(args: &ManArgs) -> Result<()> {
     })?;
     let mut command = Cli::command();
     command.build();
-    page(command.clone(), "relive", &args.folder)?;
-    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
-        pages(inner, "relive", &args.folder)?;
-    }
-    Ok(())
+    pages(&command, &args.folder)
 }
 
 /// The page of a command and those of commands in it.
-fn pages(command: &Command, outer: &str, folder: &Path) -> Result<()> {
-    let name = format!("{outer}-{}", command.get_name());
-    page(command.clone(), &name, folder)?;
-    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
-        pages(inner, &name, folder)?;
-    }
-    Ok(())
-}
-
-fn page(command: Command, name: &str, folder: &Path) -> Result<()> {
-    // Pages are called after the whole command: `relive-export`.
-    let command = command.name(clap::builder::Str::from(name.to_string())).version(env!("CARGO_PKG_VERSION"));
-    let page = clap_mangen::Man::new(command);
-    write_to(Some(&folder.join(format!("{name}.1"))), |mut out| Ok(page.render(&mut out)?))
+fn pages(command: &Command, folder: &Path) -> Result<()> {
+    // Called after the whole command: `relive-export.1`.
+    let page = clap_mangen::Man::new(command.clone().version(env!("CARGO_PKG_VERSION")));
+    write_to(Some(&folder.join(page.get_filename())), |mut out| Ok(page.render(&mut out)?))?;
+    let inner = command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help");
+    inner.into_iter().try_for_each(|inner| pages(inner, folder))
 }

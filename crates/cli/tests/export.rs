@@ -18,6 +18,12 @@ const FORMATS: [&str; 9] =
 
 const SOURCE: &str = include_str!("programs/viewed.c");
 
+/// What a program prints.
+fn ran(program: &str, args: &[&str]) -> String {
+    let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
+    printed(program, &args)
+}
+
 /// A program and its profile.
 struct Measured {
     folder: TempDir,
@@ -30,10 +36,9 @@ impl Measured {
         std::fs::write(&source, SOURCE).expect("a file");
         let measured = Self { folder };
         let [program, counting] = ["program", "counting"].map(|name| measured.path(name));
-        let args = ["-g", "-O0", "-o", &program, text(&source)].map(OsStr::new);
-        let _ = printed("gcc", &args);
+        let _ = ran("gcc", &["-g", "-O0", "-o", &program, text(&source)]);
         stdout(&["instrument", &program, "-o", &counting, "--profile", &measured.path("p.rprof")]);
-        let _ = printed(&counting, &[]);
+        let _ = ran(&counting, &[]);
         measured
     }
 
@@ -63,9 +68,8 @@ impl Measured {
 /// Rows of `callgrind_annotate`: what a function costs. Other parts of recursion (`fib'2`) are added.
 fn annotated(file: &str, more: &[&str]) -> (u64, BTreeMap<String, u64>) {
     let args = [&["--threshold=100", "--auto=no"], more, &[file]].concat();
-    let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
     let (mut total, mut functions) = (0, BTreeMap::new());
-    for line in printed("callgrind_annotate", &args).lines() {
+    for line in ran("callgrind_annotate", &args).lines() {
         let number: String =
             line.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect();
         let Ok(number) = number.replace(',', "").parse::<u64>() else { continue };
@@ -92,8 +96,7 @@ fn callgrind_annotate_agrees_with_us_and_with_callgrind() {
     // Callgrind itself counted the same.
     let theirs = measured.path("callgrind.out");
     let option = format!("--callgrind-out-file={theirs}");
-    let args = ["--tool=callgrind", "-q", &option, &measured.path("program")].map(OsStr::new);
-    let _ = printed("valgrind", &args);
+    let _ = ran("valgrind", &["--tool=callgrind", "-q", &option, &measured.path("program")]);
     let (_, callgrinds) = annotated(&theirs, &[]);
     for name in ["main", "fold", "add", "square", "fib"] {
         assert_eq!(own.get(name), callgrinds.get(name), "{name}");
@@ -109,9 +112,7 @@ fn callgrind_annotate_agrees_with_us_and_with_callgrind() {
 fn pprof_agrees() {
     let measured = Measured::new();
     let out = measured.export("pprof");
-    let args =
-        ["tool", "pprof", "-top", "-noinlines", "-nodecount=1000", "-nodefraction=0", &out].map(OsStr::new);
-    let top = printed("go", &args);
+    let top = ran("go", &["tool", "pprof", "-top", "-noinlines", "-nodecount=1000", "-nodefraction=0", &out]);
     let mut found = BTreeMap::new();
     for line in top.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -126,8 +127,7 @@ fn pprof_agrees() {
     assert_eq!(flat, expected, "{top}");
     assert_eq!(found["fold"].1, expected["fold"] + expected["add"] + expected["square"]);
     // Line by line: the loop of fold.
-    let args = ["tool", "pprof", "-list=^fold$", &out].map(OsStr::new);
-    let list = printed("go", &args);
+    let list = ran("go", &["tool", "pprof", "-list=^fold$", &out]);
     assert!(list.contains("viewed.c"), "{list}");
     assert!(
         list.lines().any(|line| line.contains("for (int i = 0") && !line.contains("         .")),
@@ -140,18 +140,15 @@ fn lines_agree_with_gcov() {
     let measured = Measured::new();
     let out = measured.export("lcov");
     let html = measured.path("html");
-    let args = ["--branch-coverage", "-o", &html, &out].map(OsStr::new);
-    let rates = printed("genhtml", &args);
+    let rates = ran("genhtml", &["--branch-coverage", "-o", &html, &out]);
     assert!(rates.contains("functions..: 83.3% (5 of 6 functions)"), "{rates}");
     let info = std::fs::read_to_string(&out).expect("written");
     let ours: BTreeMap<u32, u64> =
         records(&info, "DA:").into_iter().map(|row| (row[0] as u32, row[1])).collect();
     // gcov's own.
     let folder = measured.folder.path();
-    let args =
-        ["-O0", "--coverage", "-o", &measured.path("covered"), &measured.path("viewed.c")].map(OsStr::new);
-    let _ = printed("gcc", &args);
-    let _ = printed(&measured.path("covered"), &[]);
+    let _ = ran("gcc", &["-O0", "--coverage", "-o", &measured.path("covered"), &measured.path("viewed.c")]);
+    let _ = ran(&measured.path("covered"), &[]);
     let gcov =
         std::process::Command::new("gcov").args(["-t", "covered-viewed.gcda"]).current_dir(folder).output();
     let gcov = String::from_utf8(gcov.expect("gcov runs").stdout).expect("text");
