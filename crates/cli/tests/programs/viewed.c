@@ -36,14 +36,9 @@ int main(int argc, char **argv) {
         n = never(n);
     printf("%d %d\n", fold(add, 100 * n), fib(n));
     switch (n) {
-    case 1:
-        puts("one");
-        break;
-    case 10:
-        puts("ten");
-        break;
-    default:
-        puts("many");
+    case 1: puts("one"); break;
+    case 10: puts("ten"); break;
+    default: puts("many");
     }
     return 0;
 }
