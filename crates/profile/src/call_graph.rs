@@ -301,8 +301,10 @@ pub(crate) mod tests {
     use super::*;
     use crate::model::{Block, Call, Callee, Edge, EdgeKind, Node as FlowNode};
 
-    /// Functions of one block with ten instructions each: name, entries, and calls of others.
-    pub(crate) fn profile(functions: &[(&str, u64, &[(usize, u64)])]) -> Profile {
+    /// A function of one block with ten instructions: name, entries, and calls of others.
+    pub(crate) type Made<'a> = (&'a str, u64, &'a [(usize, u64)]);
+
+    pub(crate) fn profile(functions: &[Made<'_>]) -> Profile {
         let mut module = Module { path: "p".into(), ..Module::default() };
         let names: Vec<_> = functions.iter().map(|f| module.texts.intern(f.0)).collect();
         let address = |i: usize| 0x1000 * (i as u64 + 1);

@@ -248,10 +248,10 @@ impl Building<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call_graph::tests::profile;
+    use crate::call_graph::tests::{Made, profile};
 
     /// Stacks as text, those that cost nothing left out.
-    fn folded(functions: &[(&str, u64, &[(usize, u64)])], limits: Limits) -> Vec<String> {
+    fn folded(functions: &[Made<'_>], limits: Limits) -> Vec<String> {
         let graph = CallGraph::new(&profile(functions));
         let tree = CallTree::new(&graph, limits);
         let sum: u64 = tree.contexts.iter().map(|context| context.own).sum();
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn shares_follow_calls() {
-        let functions: &[(&str, u64, &[(usize, u64)])] =
+        let functions: &[Made<'_>] =
             &[("main", 1, &[(1, 1), (2, 1)]), ("a", 1, &[(3, 3)]), ("b", 1, &[(3, 1)]), ("c", 4, &[])];
         let whole = ["main 10", "main;a 10", "main;a;c 30", "main;b 10", "main;b;c 10"];
         assert_eq!(folded(functions, Limits::default()), whole);
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn circles_are_there_once() {
-        let functions: &[(&str, u64, &[(usize, u64)])] = &[
+        let functions: &[Made<'_>] = &[
             ("main", 1, &[(1, 2)]),
             ("even", 7, &[(2, 6)]),
             ("odd", 6, &[(1, 5), (3, 6), (2, 100)]),
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn numbers_add_up_whatever_they_are() {
-        let third: &[(&str, u64, &[(usize, u64)])] =
+        let third: &[Made<'_>] =
             &[("a", 1, &[(3, 1)]), ("b", 1, &[(3, 1)]), ("c", 1, &[(3, 1)]), ("d", 1, &[])];
         assert_eq!(folded(third, Limits::default()).len(), 6);
         folded(&[("main", u64::MAX / 20, &[(1, 3)]), ("x", 3, &[(0, 1)])], Limits::default());

@@ -78,7 +78,7 @@ impl Exporter for Drcov {
         let modules = profile.modules.len().min(u16::MAX.into());
         writeln!(out, "DRCOV VERSION: 2\nDRCOV FLAVOR: relive")?;
         writeln!(out, "Module Table: version 2, count {modules}\nColumns: id, base, end, entry, path")?;
-        write!(out, "{table}BB Table: {count} bbs\n")?;
+        writeln!(out, "{table}BB Table: {count} bbs")?;
         out.write_all(&blocks)?;
         Ok(Summary { written: vec![("modules", modules as u64), ("blocks", count)], notes })
     }

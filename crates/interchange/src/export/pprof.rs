@@ -152,6 +152,9 @@ impl Exporter for Pprof {
     }
 }
 
+/// A path and a line.
+type Place<'a> = (&'a str, u32);
+
 /// A line of a function, and what it costs there.
 type Costs = Vec<(u64, u64)>;
 
@@ -269,7 +272,7 @@ impl<'a> Writing<'a> {
         let (module, function) = self.profile.function(id);
         let mut costs: Costs = Vec::new();
         if measure == Measure::Instructions {
-            let mut lines: HashMap<(Vec<(&str, u32)>, Option<(&str, u32)>), usize> = HashMap::new();
+            let mut lines: HashMap<(Vec<Place<'_>>, Option<Place<'_>>), usize> = HashMap::new();
             for piece in executed(module, function, self.around) {
                 // Copies of a line that were inlined by other calls are apart.
                 let frames = self.around.frames(module, piece.address);
