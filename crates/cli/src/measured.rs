@@ -3,9 +3,11 @@
 use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result, bail};
 use relive_code::addr::{AddrRange, LinkAddr};
+use relive_image::elf::Segment;
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options};
-use relive_interchange::surroundings::{Frame, Lined, Surroundings, Symbol};
+use relive_image::symbols::SymbolKind;
+use relive_interchange::surroundings::{Frame, Level, Lined, Surroundings, Symbol};
 use relive_profile::model::Module;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -51,6 +53,12 @@ impl Files {
         Ok(Self { loaded })
     }
 
+    /// The file that a profile is to be made of.
+    pub(crate) fn one(path: &Path, module: &Module) -> Result<Self> {
+        let file = Loaded::open(path, &Options::default()).map_err(with_remedy)?;
+        Ok(Self { loaded: vec![(module.build_id.clone(), file)] })
+    }
+
     fn place(&self, module: &Module) -> Option<usize> {
         self.loaded.iter().position(|(build_id, _)| *build_id == module.build_id)
     }
@@ -87,14 +95,24 @@ impl<'f> Answers<'f> {
 impl Surroundings for Answers<'_> {
     fn symbols(&self, module: &Module) -> Option<Vec<Symbol>> {
         let image = self.files.of(module)?.image().ok()?;
-        let symbols = image.symbols.iter().filter(|symbol| symbol.defined).map(|symbol| Symbol {
-            name: symbol.name.clone().into_owned(),
-            address: symbol.addr.0,
-            size: symbol.size,
-            is_function: symbol.is_function(),
-            is_global: symbol.global,
-        });
-        Some(symbols.collect())
+        let mut file = None;
+        let mut symbols = Vec::new();
+        for symbol in &image.symbols {
+            if is_file(symbol) {
+                file = Some(symbol.name.clone().into_owned());
+            }
+            if symbol.defined {
+                symbols.push(Symbol {
+                    name: symbol.name.clone().into_owned(),
+                    address: symbol.addr.0,
+                    size: symbol.size,
+                    is_function: symbol.is_function(),
+                    is_global: symbol.global,
+                    file: file.clone().filter(|_| !symbol.global),
+                });
+            }
+        }
+        Some(symbols)
     }
 
     fn lines(&self, module: &Module, start: u64, end: u64) -> Vec<Lined<'_>> {
@@ -121,4 +139,31 @@ impl Surroundings for Answers<'_> {
         let image = self.files.of(module)?.image().ok()?;
         Some(image.elf.segments.first()?.range.start.0 & !0xfff)
     }
+
+    fn levels(&self, module: &Module, at: u64) -> Vec<Level<'_>> {
+        let Some(lines) = self.lines_of(module) else { return Vec::new() };
+        let levels = lines.levels_at(LinkAddr(at)).into_iter().map(|level| Level {
+            function: level.linkage,
+            declared: level.declared,
+            line: level.line,
+            discriminator: level.discriminator,
+        });
+        levels.collect()
+    }
+
+    fn linked_at(&self, module: &Module, offset: u64) -> Option<u64> {
+        let image = self.files.of(module)?.image().ok()?;
+        // Mappings begin at whole pages, segments need not.
+        let holds = |segment: &&Segment<'_>| {
+            let end = segment.offset.saturating_add(segment.data.len() as u64);
+            segment.executable && (segment.offset & !0xfff..end).contains(&offset)
+        };
+        let segment = image.elf.segments.iter().find(holds)?;
+        Some(segment.range.start.0.wrapping_add(offset).wrapping_sub(segment.offset))
+    }
+}
+
+/// Whether a symbol only says which source file those behind it are from.
+fn is_file(symbol: &relive_image::symbols::Symbol<'_>) -> bool {
+    symbol.kind == SymbolKind::Other && !symbol.global && !symbol.defined && !symbol.name.is_empty()
 }

@@ -1,6 +1,7 @@
 //! Formats that are written.
 
 mod bolt_fdata;
+mod bolt_preaggregated;
 mod callgrind;
 mod cobertura;
 mod drcov;
@@ -8,11 +9,14 @@ mod firefox;
 mod flamegraph;
 mod folded;
 mod lcov;
+mod llvm_sample;
 mod parquet;
 mod pprof;
 mod speedscope;
 mod tables;
 
+use crate::bolt::branches::{Told, collect};
+use crate::bolt::names::Names;
 use crate::error::ExportError;
 use crate::surroundings::Surroundings;
 use relive_profile::model::{Module, Profile};
@@ -67,6 +71,8 @@ pub trait Exporter: Sync {
 /// All formats, as `--format` lists them.
 pub const FORMATS: &[&dyn Exporter] = &[
     &bolt_fdata::BoltFdata,
+    &bolt_preaggregated::BoltPreaggregated,
+    &llvm_sample::LlvmSample,
     &callgrind::Callgrind,
     &pprof::Pprof,
     &flamegraph::Flamegraph,
@@ -101,4 +107,25 @@ pub(crate) fn only_module<'p>(profile: &'p Profile, format: &'static str) -> Res
             modules: modules.iter().map(|module| module.path.clone()).collect(),
         }),
     }
+}
+
+/// The branches of a profile as BOLT wants to see them, and what it calls functions.
+fn branches(
+    format: &'static str,
+    profile: &Profile,
+    around: &dyn Surroundings,
+) -> Result<(Told, Names), ExportError> {
+    let module = only_module(profile, format)?;
+    let missing =
+        |needs: &str| ExportError::Missing { format, module: module.path.clone(), needs: needs.to_string() };
+    let symbols = around
+        .symbols(module)
+        .filter(|symbols| !symbols.is_empty())
+        .ok_or_else(|| missing("the symbol table of the measured file: BOLT tells functions apart by it"))?;
+    let names = Names::new(&symbols);
+    let told = collect(module, &names);
+    if told.branches.is_empty() {
+        return Err(missing("counts: nothing of it ran"));
+    }
+    Ok((told, names))
 }
