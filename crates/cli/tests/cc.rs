@@ -339,3 +339,19 @@ fn compilers_answer_and_fail_as_without() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("/nowhere/gcc"));
 }
+
+#[test]
+fn what_is_no_compiler_is_told_from_one() {
+    // Its version names the same makers as gcc's.
+    let ls = Command::new(RELIVE).args(["cc", "--", "ls", "-c", "x.c"]).output().unwrap();
+    assert_eq!(ls.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&ls.stderr);
+    assert!(said.contains("ls is neither gcc nor clang"), "{said}");
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.c"), "int a(int x) { return x + 1; }").unwrap();
+    std::os::unix::fs::symlink("/usr/bin/gcc", dir.path().join("my-cc")).unwrap();
+    for compiler in ["cc", "./my-cc"] {
+        succeed(Command::new(RELIVE).args(["cc", "--", compiler, "-c", "a.c"]).current_dir(&dir));
+        assert!(sections(&dir.path().join("a.o")).contains(".annotate"), "{compiler}");
+    }
+}
