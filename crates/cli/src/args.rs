@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Dump(Dump),
     /// Add profiles up.
     Merge(Merge),
+    /// Write a profile for another tool: BOLT, compilers, viewers.
+    Export(crate::export::Args),
     /// Carry a profile over to another build, with a confidence on every number.
     Migrate(crate::migrate::Args),
     /// Profile a new build by an old profile: measure only what does not hold any more, and put both together.

@@ -11,6 +11,7 @@ mod constructs;
 mod dump;
 mod evaluate;
 mod exempt;
+mod export;
 mod functions;
 mod inspect;
 mod instrument;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         args::Command::Dump(args) => dump::run(&args),
         args::Command::Report(args) => report::run(&args),
         args::Command::Reprofile(args) => reprofile::run(&args),
+        args::Command::Export(args) => export::run(&args),
         args::Command::Evaluate(args) => evaluate::run(&args),
         args::Command::Replay(args) => replay::run(&args),
         // Ends as the command ends.

@@ -1,0 +1,51 @@
+//! Formats that are written.
+
+mod bolt_fdata;
+
+use crate::error::ExportError;
+use crate::surroundings::Surroundings;
+use relive_profile::model::{Module, Profile};
+use std::io::Write;
+
+/// A format that profiles can be written in.
+pub trait Exporter: Sync {
+    /// What it is called on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Who reads it, in a line.
+    fn about(&self) -> &'static str;
+
+    /// Writes `profile`.
+    ///
+    /// # Errors
+    /// If the profile does not have what the format is about, or it cannot be written.
+    fn write(
+        &self,
+        profile: &Profile,
+        around: &dyn Surroundings,
+        out: &mut dyn Write,
+    ) -> Result<Summary, ExportError>;
+}
+
+/// All formats, as `--format` lists them.
+pub const FORMATS: &[&dyn Exporter] = &[&bolt_fdata::BoltFdata];
+
+/// What became of a profile: for people, in the order in which it is to be told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// What was written, and how much of it: `functions`, 12.
+    pub written: Vec<(&'static str, u64)>,
+    /// What could not be expressed, or was not known; each is a sentence without its full stop.
+    pub notes: Vec<String>,
+}
+
+/// The module of a profile, for formats that are about one.
+pub(crate) fn only_module<'p>(profile: &'p Profile, format: &'static str) -> Result<&'p Module, ExportError> {
+    match &profile.modules[..] {
+        [module] => Ok(module),
+        modules => Err(ExportError::OneModule {
+            format,
+            modules: modules.iter().map(|module| module.path.clone()).collect(),
+        }),
+    }
+}
