@@ -10,7 +10,7 @@ use crate::program::{FunctionId, Program};
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::{BlockId, Cfg, End};
 use relive_code::dominators::DominatorTree;
-use relive_code::isa::{EffectsReader, RegSet};
+use relive_code::isa::{EffectsReader, Gpr, RegSet};
 use relive_code::liveness::{Convention, Liveness};
 use relive_code::loops::LoopForest;
 use relive_code::source::CodeSource;
@@ -56,7 +56,10 @@ fn free_at_returns(image: &Image<'_>, needs: &Needs<'_, '_>, id: FunctionId, cfg
     }
     let callees = |at| needs.of(at);
     let liveness = Liveness::with_summaries(cfg, &image.elf, &by_convention, &callees, needs.summaries(id));
-    free & !written_for_callers(image, cfg, &liveness)
+    // Whoever changes such a register and leaves it changed goes by the convention; `r11` no convention keeps.
+    let changed = needs.summaries(id).writes() & scratch() & !RegSet::gpr(Gpr::R11);
+    let is_usual = !changed.is_empty() && written_for_callers(image, cfg, &liveness).is_empty();
+    if is_usual { free } else { RegSet::EMPTY }
 }
 
 /// Whether a loop calls nobody: its counters can be kept in registers.
