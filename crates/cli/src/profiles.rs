@@ -6,6 +6,7 @@ use relive_image::loader::{LoadError, open_file};
 use relive_profile::file;
 use relive_profile::model::{Call, Callee, Count, Function, Module, Profile, Target};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -79,5 +80,40 @@ fn target_name<'p>(profile: &'p Profile, module: &'p Module, target: Target) -> 
             format!("{path}+{address:#x}").into()
         }
         Target::Generated => "generated".into(),
+    }
+}
+
+/// Finds the functions that calls lead to.
+pub(crate) struct Called<'p> {
+    profile: &'p Profile,
+    /// Functions by name; `None` if several have it.
+    by_name: HashMap<&'p str, Option<&'p Function>>,
+}
+
+impl<'p> Called<'p> {
+    pub(crate) fn new(profile: &'p Profile) -> Self {
+        let mut by_name = HashMap::new();
+        for module in &profile.modules {
+            for function in &module.functions {
+                by_name
+                    .entry(module.name(function))
+                    .and_modify(|known| *known = None)
+                    .or_insert(Some(function));
+            }
+        }
+        Self { profile, by_name }
+    }
+
+    /// What a call leads to, in the order of [`callees`], as far as this profile has it.
+    pub(crate) fn functions(&self, module: &'p Module, callee: Callee) -> Vec<Option<&'p Function>> {
+        match callee {
+            Callee::Direct { address, .. } => vec![module.function_at(address)],
+            // The loader decides by more than the name: if several have it, who knows.
+            Callee::Import { name } => vec![self.by_name.get(module.text(name)).copied().flatten()],
+            Callee::Indirect { .. } => {
+                let targets = module.targets(callee).iter();
+                targets.map(|target| self.profile.target(module, target.target)).collect()
+            }
+        }
     }
 }
