@@ -73,13 +73,14 @@ function makeTable({ label, columns, count, text, order, state, remembered = tru
     if (!anew && Math.abs(first - table.first) < 5 && table.shown >= 0) return;
     const last = Math.min(table.rows.length, first + Math.ceil(height / ROW) + 20);
     Object.assign(table, { first, shown: last });
-    const space = rows => rows > 0 && el('tr', { class: 'space', 'aria-hidden': 'true', '--height': `${rows * ROW}px` }, el('td', { colspan: columns.length }));
+    // One cell, not one for each column: some columns are hidden on small screens.
+    const space = rows => rows > 0 && el('tr', { class: 'space', 'aria-hidden': 'true', '--height': `${rows * ROW}px` }, el('td'));
     const focused = body.contains(document.activeElement);
     const lines = table.rows.slice(first, last).map((row, i) => el('tr',
       { 'aria-rowindex': first + i + 2, class: first + i === table.at ? 'at' : null },
       columns.map(each => el(each.wide ? 'th' : 'td', { class: classes(each), scope: each.wide ? 'row' : null }, each.cell(row)))));
     body.replaceChildren(...[space(first), ...lines, space(table.rows.length - last)].filter(Boolean));
-    if (!table.rows.length) body.replaceChildren(el('tr', {}, el('td', { colspan: columns.length, class: 'nothing' }, 'Nothing fits the filter.')));
+    if (!table.rows.length) body.replaceChildren(el('tr', {}, el('td', { class: 'nothing' }, 'Nothing fits the filter.')));
     if (focused) focusRow();
   }
 

@@ -146,6 +146,10 @@ fn a_run_can_be_looked_at() {
             .wait("document.querySelector('main > *') && !document.querySelector('main').textContent.includes('Unpacking')");
         assert_fits(&browser, view);
     }
+    browser.run("location.hash = '#/functions'");
+    browser.wait("document.querySelector('tbody th.wide')");
+    let width = browser.run("return document.querySelector('tbody th.wide').offsetWidth");
+    assert!(width.as_u64() > Some(150), "no room for names: {width}");
     assert_quiet(&browser);
 }
 
