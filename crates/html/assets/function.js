@@ -71,15 +71,15 @@ function graphPanel(panel, row, detail) {
   }
   const most = mostOf(detail);
   const kindOf = [null, 0, 1, 2, 3, 4, 6, 5, null, null];
-  const end = at => (at === null ? null : at < 0 ? 'hub' : at);
+  const nodeOf = new Map(graph.nodes.map((block, node) => [block, node]));
+  const hubs = new Map(graph.hubs);
+  const tails = new Map(graph.tail_calls);
   const counts = new Map();
-  for (const [from, to, kind, count] of detail.edges) {
+  detail.edges.forEach(([from, to, kind, count], i) => {
+    const end = at => (at === null ? tails.get(i) : at < 0 ? hubs.get(-1 - at) : nodeOf.get(at));
     const key = `${end(from)}>${end(to)}>${kindOf[kind]}`;
-    if (!counts.has(key)) counts.set(key, []);
-    counts.get(key).push(count);
-  }
-  // Ways to other functions and by way of hubs have boxes of their own, which edges do not name.
-  const plain = node => { const block = graph.nodes[node]; if (block >= 0) return block; return graph.others[-block - 1] === 'one of several' ? 'hub' : null; };
+    counts.set(key, [...(counts.get(key) || []), count]);
+  });
   const kinds = new Set(graph.laid_out.arrows.map(each => each[2] % 8));
   const hidden = blocks.length - graph.nodes.filter(block => block >= 0).length;
   put(panel, graphLegend(kinds, true),
@@ -101,7 +101,7 @@ function graphPanel(panel, row, detail) {
         };
       },
       arrow: (from, to, kind) => {
-        const all = counts.get(`${plain(from)}>${plain(to)}>${kind}`) || [];
+        const all = counts.get(`${from}>${to}>${kind}`) || [];
         const known = all.filter(count => count !== null);
         const sum = known.reduce((total, count) => total + Number(count), 0);
         return { label: known.length ? short(sum).replace(' ', '') : '', weight: known.length ? heat(sum, most) : 0.4, title: `${ARROWS[kind][1]}${known.length ? `: ${several(sum, 'time')}` : ''}` };

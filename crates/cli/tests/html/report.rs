@@ -86,6 +86,20 @@ fn a_run_can_be_looked_at() {
         "return new Set([...document.querySelectorAll('svg.graph a.box rect')].map(each => getComputedStyle(each).fill)).size",
     );
     assert!(fills.as_u64() > Some(1), "no heat");
+    // Arrows are labelled with what the table of edges has.
+    let rprof = folder.path().join("p.rprof");
+    let edges = stdout(&["dump", text(&rprof), "--edges"]);
+    let labels =
+        browser.run("return [...document.querySelectorAll('.frame .label')].map(each => each.textContent)");
+    let labels: Vec<&str> =
+        labels.as_array().into_iter().flatten().filter_map(|label| label.as_str()).collect();
+    assert!(labels.len() > 3, "{labels:?}");
+    let counts: Vec<&str> = edges
+        .lines()
+        .filter(|line| line.contains("\ttotal_of\t"))
+        .filter_map(|line| line.split('\t').nth(4))
+        .collect();
+    assert!(labels.iter().all(|label| counts.contains(label)), "{labels:?} {counts:?}");
     let told = stdout(&["report", text(&folder.path().join("p.rprof")), "--annotate", "total_of"]);
     let line = told.lines().find(|line| line.contains("worth reading")).expect("the line in the text report");
     let times = line.split_whitespace().next().expect("a count");

@@ -8,7 +8,7 @@ use crate::picture::{Arrow, ArrowKind, LaidOut, Node, Picture, Tone};
 use relive_profile::model::{Block, CalledBy, EdgeKind, Function, Module, Node as End};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Larger graphs take seconds to lay out, and nobody finds anything in them.
 const LARGEST: usize = 1200;
@@ -23,6 +23,10 @@ pub(super) struct Graph {
     nodes: Vec<i64>,
     /// What boxes are called that are no blocks.
     others: Vec<String>,
+    /// Hubs and their boxes.
+    hubs: Vec<(u32, usize)>,
+    /// Edges that are tail calls, and the boxes they lead to.
+    tail_calls: Vec<(u32, usize)>,
     laid_out: LaidOut,
 }
 
@@ -58,31 +62,39 @@ pub(super) fn of_function(
             tail_calls.insert(edge, name);
         }
     }
-    let mut others: HashMap<String, usize> = HashMap::new();
+    let mut hubs: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut callees: HashMap<&str, usize> = HashMap::new();
+    let mut made = Vec::new();
     let mut edges = Vec::new();
     for (edge, i) in function.edges.iter().zip(0u32..) {
         let Some(kind) = arrow_kind(edge.kind) else { continue };
+        // Ways out of blocks that are not shown lead to nothing that is.
+        if edge.from.as_block().is_some_and(|from| !node_of.contains_key(&from)) {
+            continue;
+        }
         let mut node = |node: End| match (node.as_block(), node.as_hub(), tail_calls.get(&i)) {
             (Some(block), ..) => node_of.get(&block).copied(),
-            (None, Some(hub), _) => {
-                Some(*others.entry(format!("hub {hub}")).or_insert_with(|| boxes.other("one of several")))
-            }
+            (None, Some(hub), _) => Some(*hubs.entry(hub).or_insert_with(|| boxes.other("one of several"))),
             (None, None, Some(name)) => {
-                Some(*others.entry(format!("to {name}")).or_insert_with(|| boxes.other(name)))
+                let callee = *callees.entry(name).or_insert_with(|| boxes.other(name));
+                made.push((i, callee));
+                Some(callee)
             }
             (None, None, None) => None,
         };
-        // Ways out of blocks that are not shown lead to nothing that is.
-        if edge.from.as_block().is_some_and(|from| !shown.get(from as usize).is_some_and(|&shown| shown)) {
-            continue;
-        }
         if let (Some(from), Some(to)) = (node(edge.from), node(edge.to)) {
             let label = edge.count.map_or_else(String::new, |count| short(count.value()));
             edges.push(Arrow { from, to, kind, label });
         }
     }
     let picture = Picture { title: String::new(), nodes: boxes.texts, edges };
-    Some(Graph { nodes: boxes.nodes, others: boxes.others, laid_out: picture.to_data() })
+    Some(Graph {
+        nodes: boxes.nodes,
+        others: boxes.others,
+        hubs: hubs.into_iter().collect(),
+        tail_calls: made,
+        laid_out: picture.to_data(),
+    })
 }
 
 struct Boxes {
