@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Merge(Merge),
     /// Write a profile for another tool: BOLT, compilers, viewers.
     Export(crate::export::Args),
+    /// Make a profile of what another tool saw: branch stacks of perf, profiles of BOLT.
+    Import(crate::import::Args),
     /// Carry a profile over to another build, with a confidence on every number.
     Migrate(crate::migrate::Args),
     /// Profile a new build by an old profile: measure only what does not hold any more, and put both together.

@@ -1,16 +1,14 @@
 //! `relive export`: profiles for other tools.
 
+use crate::measured::{Answers, Files};
 use crate::output::{grouped, write_to};
 use crate::profiles;
-use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args as ClapArgs, builder::TypedValueParser as _};
-use relive_image::loader::{Loaded, Options};
 use relive_interchange::ExportError;
 use relive_interchange::export::{Exporter, FORMATS, Summary};
-use relive_interchange::surroundings::{Surroundings, Symbol};
-use relive_profile::model::{Module, Profile};
+use relive_profile::model::Profile;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -66,11 +64,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(name) = &args.module {
         choose(&mut profile, name, &args.profile)?;
     }
-    let files = Files::open(&profile, args.binary.as_deref(), &args.debug_root)?;
+    let files = Files::open(profile.modules.iter(), args.binary.as_deref(), &args.debug_root)?;
     let output = Some(&*args.output).filter(|path| *path != Path::new("-"));
     let mut summary = Summary::default();
     write_to(output, |out| {
-        summary = args.format.write(&profile, &files, out).map_err(explained)?;
+        summary = args.format.write(&profile, &Answers::new(&files), out).map_err(explained)?;
         Ok(())
     })
     .with_context(|| args.profile.display().to_string())?;
@@ -108,63 +106,5 @@ fn tell(args: &Args, summary: &Summary) {
     eprintln!("{}: {}", args.output.display(), written.join(", "));
     for note in &summary.notes {
         eprintln!("relive: {}: {note}", args.profile.display());
-    }
-}
-
-/// The files that were measured, as far as they are there.
-struct Files {
-    /// With the place of its module in the profile.
-    loaded: Vec<(Vec<u8>, Loaded)>,
-}
-
-impl Files {
-    /// Opens the files of all modules. One that was given must be that of the only module.
-    fn open(profile: &Profile, given: Option<&Path>, debug_roots: &[PathBuf]) -> Result<Self> {
-        let options = Options { debug_roots: debug_roots.to_vec(), ..Options::default() };
-        let mut loaded = Vec::new();
-        match (given, &profile.modules[..]) {
-            (Some(path), [module]) => {
-                let file = Loaded::open(path, &options).map_err(with_remedy)?;
-                if !is_build(&file, module)? {
-                    bail!("{}: not the build that was measured; give that one with --binary", path.display());
-                }
-                loaded.push((module.build_id.clone(), file));
-            }
-            (Some(_), _) => bail!("--binary is for one module: choose it with --module"),
-            (None, modules) => {
-                for module in modules {
-                    if let Ok(file) = Loaded::open(&module.path, &options)
-                        && is_build(&file, module).unwrap_or(false)
-                    {
-                        loaded.push((module.build_id.clone(), file));
-                    }
-                }
-            }
-        }
-        Ok(Self { loaded })
-    }
-
-    fn of(&self, module: &Module) -> Option<&Loaded> {
-        self.loaded.iter().find(|(build_id, _)| *build_id == module.build_id).map(|(_, file)| file)
-    }
-}
-
-/// Whether the file is the one that was measured, as far as it says which build it is.
-fn is_build(file: &Loaded, module: &Module) -> Result<bool> {
-    let image = file.image().map_err(with_remedy).with_context(|| file.path.display().to_string())?;
-    Ok(image.identity.build_id.as_ref().is_none_or(|id| *id == module.build_id))
-}
-
-impl Surroundings for Files {
-    fn symbols(&self, module: &Module) -> Option<Vec<Symbol>> {
-        let image = self.of(module)?.image().ok()?;
-        let symbols = image.symbols.iter().filter(|symbol| symbol.defined).map(|symbol| Symbol {
-            name: symbol.name.clone().into_owned(),
-            address: symbol.addr.0,
-            size: symbol.size,
-            is_function: symbol.is_function(),
-            is_global: symbol.global,
-        });
-        Some(symbols.collect())
     }
 }

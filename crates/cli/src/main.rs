@@ -13,9 +13,11 @@ mod evaluate;
 mod exempt;
 mod export;
 mod functions;
+mod import;
 mod inspect;
 mod instrument;
 mod matching;
+mod measured;
 mod merge;
 mod migrate;
 mod output;
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         args::Command::Report(args) => report::run(&args),
         args::Command::Reprofile(args) => reprofile::run(&args),
         args::Command::Export(args) => export::run(&args),
+        args::Command::Import(args) => import::run(&args),
         args::Command::Evaluate(args) => evaluate::run(&args),
         args::Command::Replay(args) => replay::run(&args),
         // Ends as the command ends.

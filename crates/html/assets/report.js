@@ -199,7 +199,7 @@ function partly() {
 // ---- where numbers come from ----
 
 const ORIGINS = {
-  measured: 'counted in this build', derived: 'follows from what was counted', 'control-flow': 'only the control flow around it matched', inferred: 'nobody measured it: what fits best',
+  measured: 'counted in this build', derived: 'follows from what was counted', 'control-flow': 'only the control flow around it matched', sampled: 'another tool watched some of what happened', inferred: 'nobody measured it: what fits best',
 };
 const LEVELS = {
   0: 'same bytes', 1: 'same but for registers of a class and the stack frame', 2: 'the same, elsewhere in the function', 3: 'the same operations and functions', '1a': 'as 1, last instruction only',
@@ -209,7 +209,7 @@ const originWords = name => ORIGINS[name] || (name.startsWith('matched-') ? `ano
 const originShade = name => ({ measured: 0, derived: 0, 'matched-0': 1, 'matched-1': 1, 'matched-s': 2, 'matched-2': 2, 'matched-3': 2, 'control-flow': 4, inferred: 5 })[name] ?? 3;
 
 /** The surest first. */
-const RANKS = ['measured', 'derived', 'matched-0', 'matched-1', 'matched-s', 'matched-2', 'matched-3', 'matched-4', 'matched-1a', 'matched-3a', 'matched-5', 'control-flow', 'inferred'];
+const RANKS = ['measured', 'derived', 'sampled', 'matched-0', 'matched-1', 'matched-s', 'matched-2', 'matched-3', 'matched-4', 'matched-1a', 'matched-3a', 'matched-5', 'control-flow', 'inferred'];
 const originRank = name => (RANKS.includes(name) ? RANKS.indexOf(name) : RANKS.length);
 
 function originsCard(brief) {

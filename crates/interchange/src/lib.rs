@@ -7,12 +7,14 @@
 //! | module | does |
 //! |---|---|
 //! | [`export`] | formats that are written |
+//! | [`import`] | formats that are read |
 //! | [`surroundings`] | what a format may ask of the measured file |
 
 mod bolt;
 pub mod error;
 pub mod export;
 mod flow;
+pub mod import;
 pub mod surroundings;
 
-pub use error::ExportError;
+pub use error::{ExportError, ImportError};

@@ -9,12 +9,38 @@ pub trait Surroundings {
         let _ = module;
         None
     }
+
+    /// The functions around the instruction at `at`, as the linker knows them: the innermost inlined one first, the one that the code is
+    /// part of last. None if nobody knows.
+    fn levels(&self, module: &Module, at: u64) -> Vec<Level<'_>> {
+        let _ = (module, at);
+        Vec::new()
+    }
+
+    /// The address, as linked, of what is at an offset of the file, if that part of it is loaded; `None` if there is no such file.
+    fn linked_at(&self, module: &Module, offset: u64) -> Option<u64> {
+        let _ = (module, offset);
+        None
+    }
 }
 
 /// Nothing but the profile is there.
 pub struct Nothing;
 
 impl Surroundings for Nothing {}
+
+/// A function around an instruction, as compilers want to be told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level<'a> {
+    /// Its name, as the linker knows it.
+    pub function: &'a str,
+    /// The line the function is declared in; zero if that is not known.
+    pub declared: u32,
+    /// The line: of the instruction, or of the call that was inlined; zero if there is none.
+    pub line: u32,
+    /// What tells code of the same line apart, as the compiler wrote it; zero if nothing does.
+    pub discriminator: u32,
+}
 
 /// A symbol of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,4 +55,6 @@ pub struct Symbol {
     pub is_function: bool,
     /// Whether other files can see it.
     pub is_global: bool,
+    /// The source file a local symbol is from, if the table says so.
+    pub file: Option<String>,
 }

@@ -1,7 +1,11 @@
 //! Formats that are written.
 
 mod bolt_fdata;
+mod bolt_preaggregated;
+mod llvm_sample;
 
+use crate::bolt::branches::{Told, collect};
+use crate::bolt::names::Names;
 use crate::error::ExportError;
 use crate::surroundings::Surroundings;
 use relive_profile::model::{Module, Profile};
@@ -28,7 +32,8 @@ pub trait Exporter: Sync {
 }
 
 /// All formats, as `--format` lists them.
-pub const FORMATS: &[&dyn Exporter] = &[&bolt_fdata::BoltFdata];
+pub const FORMATS: &[&dyn Exporter] =
+    &[&bolt_fdata::BoltFdata, &bolt_preaggregated::BoltPreaggregated, &llvm_sample::LlvmSample];
 
 /// What became of a profile: for people, in the order in which it is to be told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,4 +53,25 @@ pub(crate) fn only_module<'p>(profile: &'p Profile, format: &'static str) -> Res
             modules: modules.iter().map(|module| module.path.clone()).collect(),
         }),
     }
+}
+
+/// The branches of a profile as BOLT wants to see them, and what it calls functions.
+fn branches(
+    format: &'static str,
+    profile: &Profile,
+    around: &dyn Surroundings,
+) -> Result<(Told, Names), ExportError> {
+    let module = only_module(profile, format)?;
+    let missing =
+        |needs: &str| ExportError::Missing { format, module: module.path.clone(), needs: needs.to_string() };
+    let symbols = around
+        .symbols(module)
+        .filter(|symbols| !symbols.is_empty())
+        .ok_or_else(|| missing("the symbol table of the measured file: BOLT tells functions apart by it"))?;
+    let names = Names::new(&symbols);
+    let told = collect(module, &names);
+    if told.branches.is_empty() {
+        return Err(missing("counts: nothing of it ran"));
+    }
+    Ok((told, names))
 }
