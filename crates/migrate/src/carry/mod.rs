@@ -11,7 +11,7 @@
 mod across;
 mod entries;
 mod evidence;
-mod settle;
+pub(crate) mod settle;
 mod targets;
 
 use evidence::{Evidence, Seen};

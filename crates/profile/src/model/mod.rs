@@ -147,6 +147,15 @@ pub struct Module {
 }
 
 impl Module {
+    /// How often counters were incremented, in all runs together.
+    #[must_use]
+    pub fn increments(&self) -> u64 {
+        let blocks = self.functions.iter().flat_map(|f| &f.blocks).filter(|block| block.counter.is_some());
+        let edges = self.functions.iter().flat_map(|f| &f.edges).filter(|edge| edge.counter.is_some());
+        let counts = blocks.map(|block| block.count).chain(edges.map(|edge| edge.count));
+        counts.flatten().map(Count::value).fold(0, u64::saturating_add)
+    }
+
     /// A text of this module.
     #[must_use]
     pub fn text(&self, id: TextId) -> &str {
