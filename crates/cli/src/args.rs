@@ -16,6 +16,14 @@ pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// Say nothing on standard error but what went wrong, and show no progress
+    #[arg(long, short, global = true, help_heading = "Everywhere")]
+    pub(crate) quiet: bool,
+
+    /// Whether messages are coloured. `auto`: if standard error is a terminal, and NO_COLOR is not set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Everywhere")]
+    pub(crate) color: clap::ColorChoice,
 }
 
 /// The commands.
@@ -59,6 +67,12 @@ pub(crate) enum Command {
     Match(crate::matching::Args),
     /// Tell how good a profile is that was carried over to another build, by one measured on that build.
     Evaluate(crate::evaluate::Args),
+    /// Tell what works on this machine and what does not, and why.
+    Doctor(crate::doctor::Args),
+    /// Print completions for a shell.
+    Completions(crate::completions::Args),
+    /// Write manual pages.
+    Man(crate::completions::ManArgs),
 }
 
 const INSPECT_EXAMPLES: &str = "\

@@ -1,8 +1,9 @@
 //! `relive export`: profiles for other tools.
 
+use crate::console::say;
 use crate::measured::{Answers, Files};
 use crate::output::{grouped, write_to};
-use crate::profiles;
+use crate::{profiles, sequence};
 use anyhow::{Context as _, Result, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args as ClapArgs, builder::TypedValueParser as _};
@@ -18,6 +19,16 @@ EXAMPLES:
       BOLT lays out the code of app by what it did (link app with -Wl,--emit-relocs)
   relive export run.rprof --format bolt-fdata --module libfoo.so -o libfoo.fdata
       one library of a run
+  relive export app.rprof --format callgrind -o callgrind.out.app
+  kcachegrind callgrind.out.app
+      functions, lines and instructions with counts, and who calls whom
+  relive export app.rprof --format lcov -o app.info && genhtml app.info -o html
+      which lines of the source ran
+  relive analyze calls app.rtrace -o app.rcalls
+  relive export app.rcalls --format flamegraph -o app.svg
+      a flame graph of exact stacks, each call of the trace counted
+  relive export monday.rprof tuesday.rprof --format parquet-functions -o functions.parquet
+      a table for DuckDB, pandas or Spark: all functions of both
 
 What each format can express, and what is lost, is in docs/exchange.md.
 
@@ -27,8 +38,9 @@ Exit status: 0 done, 2 a file cannot be read or written, or the profile does not
 #[derive(ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The profile
-    profile: PathBuf,
+    /// The profile, or calls of a trace (.rcalls); several for tables (parquet-...)
+    #[arg(required = true, value_name = "PROFILE")]
+    profiles: Vec<PathBuf>,
 
     /// What to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
@@ -60,20 +72,53 @@ fn formats() -> impl clap::builder::TypedValueParser<Value = &'static dyn Export
 
 /// Writes the profile as asked.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut profile = profiles::open(&args.profile)?;
-    if let Some(name) = &args.module {
-        choose(&mut profile, name, &args.profile)?;
-    }
-    let files = Files::open(profile.modules.iter(), args.binary.as_deref(), &args.debug_root)?;
     let output = Some(&*args.output).filter(|path| *path != Path::new("-"));
     let mut summary = Summary::default();
+    if let [path] = &args.profiles[..]
+        && sequence::is_one(path)
+    {
+        if args.module.is_some() || args.binary.is_some() {
+            bail!(
+                "{}: --module and --binary are for profiles, and this is a sequence of calls",
+                path.display()
+            );
+        }
+        let calls = sequence::open(path)?;
+        write_to(output, |out| {
+            summary = args.format.write_calls(&calls, out).map_err(explained)?;
+            Ok(())
+        })
+        .with_context(|| path.display().to_string())?;
+        tell(args, &summary);
+        return Ok(());
+    }
+    let mut profiles = Vec::with_capacity(args.profiles.len());
+    for path in &args.profiles {
+        let mut profile = profiles::open(path)?;
+        if let Some(name) = &args.module {
+            choose(&mut profile, name, path)?;
+        }
+        profiles.push((path.display().to_string(), profile));
+    }
+    let modules = || profiles.iter().flat_map(|(_, profile)| &profile.modules);
+    let carried = modules().any(|module| !module.carried.is_empty());
+    let files = Files::open(modules(), args.binary.as_deref(), &args.debug_root)?;
     write_to(output, |out| {
-        summary = args.format.write(&profile, &Answers::new(&files), out).map_err(explained)?;
+        summary = args.format.write_several(&profiles, &Answers::new(&files), out).map_err(explained)?;
         Ok(())
     })
-    .with_context(|| args.profile.display().to_string())?;
+    .with_context(|| given(args))?;
+    if carried {
+        summary.notes.push("some counts were carried over from another build, or estimated".to_string());
+    }
     tell(args, &summary);
     Ok(())
+}
+
+/// The profiles, as they were given.
+fn given(args: &Args) -> String {
+    let paths: Vec<String> = args.profiles.iter().map(|path| path.display().to_string()).collect();
+    paths.join(", ")
 }
 
 /// Leaves only the module that is meant.
@@ -95,6 +140,10 @@ fn explained(error: ExportError) -> anyhow::Error {
         ExportError::Missing { .. } => {
             "if the file is not where it was measured, or was stripped, give it, or one with symbols, with --binary"
         }
+        ExportError::OneProfile { .. } => "add them up with `relive merge`, or export each",
+        ExportError::NoCalls { .. } => {
+            "give the profile: `relive analyze profile` makes one of the same trace"
+        }
         _ => return error.into(),
     };
     anyhow::anyhow!("{error} ({remedy})")
@@ -103,8 +152,8 @@ fn explained(error: ExportError) -> anyhow::Error {
 fn tell(args: &Args, summary: &Summary) {
     let written: Vec<String> =
         summary.written.iter().map(|(what, count)| format!("{} {what}", grouped(*count))).collect();
-    eprintln!("{}: {}", args.output.display(), written.join(", "));
+    say!("{}: {}", args.output.display(), written.join(", "));
     for note in &summary.notes {
-        eprintln!("relive: {}: {note}", args.profile.display());
+        say!("relive: {}: {note}", given(args));
     }
 }

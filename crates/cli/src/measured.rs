@@ -2,12 +2,12 @@
 
 use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result, bail};
-use relive_code::addr::LinkAddr;
+use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::elf::Segment;
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options};
 use relive_image::symbols::SymbolKind;
-use relive_interchange::surroundings::{Level, Surroundings, Symbol};
+use relive_interchange::surroundings::{Frame, Level, Lined, Surroundings, Symbol};
 use relive_profile::model::Module;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -113,6 +113,31 @@ impl Surroundings for Answers<'_> {
             }
         }
         Some(symbols)
+    }
+
+    fn lines(&self, module: &Module, start: u64, end: u64) -> Vec<Lined<'_>> {
+        let Some(lines) = self.lines_of(module) else { return Vec::new() };
+        let range = AddrRange::new(LinkAddr(start), LinkAddr(end));
+        let lined = lines.within(range).map(|(range, place)| Lined {
+            start: range.start.0,
+            end: range.end.0,
+            file: place.file,
+            line: place.line,
+        });
+        lined.collect()
+    }
+
+    fn frames(&self, module: &Module, at: u64) -> Vec<Frame<'_>> {
+        let Some(lines) = self.lines_of(module) else { return Vec::new() };
+        let frames = lines.inlined_at(LinkAddr(at)).into_iter();
+        let frames =
+            frames.map(|f| Frame { function: f.function, line: f.location.map(|l| (l.file, l.line)) });
+        frames.collect()
+    }
+
+    fn base(&self, module: &Module) -> Option<u64> {
+        let image = self.files.of(module)?.image().ok()?;
+        Some(image.elf.segments.first()?.range.start.0 & !0xfff)
     }
 
     fn levels(&self, module: &Module, at: u64) -> Vec<Level<'_>> {

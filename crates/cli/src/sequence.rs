@@ -8,8 +8,15 @@ use relive_profile::model::{Callee, Module};
 use relive_sequence::model::{Call, NONE, Step};
 use relive_sequence::{CallMap, Sequence, file, require};
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{Read as _, Write};
 use std::path::Path;
+
+/// Whether a file says that it is a sequence.
+pub(crate) fn is_one(path: &Path) -> bool {
+    let mut magic = [0; file::MAGIC.len()];
+    std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok())
+        && magic == file::MAGIC
+}
 
 /// Reads a sequence.
 pub(crate) fn open(path: &Path) -> Result<Sequence> {

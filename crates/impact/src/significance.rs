@@ -81,7 +81,7 @@ impl Weights {
             };
             kind * f64::from(insns)
         };
-        function.blocks.iter().map(|block| block.insns.into()).enumerate().map(of).collect()
+        function.blocks.iter().map(|block| block.insns).enumerate().map(of).collect()
     }
 
     /// What changed of all there is in both builds, from 0 on; above 1 only if changes weigh more than statements do.

@@ -24,6 +24,20 @@ pub enum ExportError {
         /// What it needs.
         needs: String,
     },
+    /// The format describes one profile.
+    #[error("{format} is about one profile, not {profiles}")]
+    OneProfile {
+        /// Which format.
+        format: &'static str,
+        /// How many were given.
+        profiles: usize,
+    },
+    /// The format has no place for calls in their order.
+    #[error("{format} is about counts, and this is a sequence of calls")]
+    NoCalls {
+        /// Which format.
+        format: &'static str,
+    },
     /// It cannot be written.
     #[error(transparent)]
     Io(#[from] io::Error),

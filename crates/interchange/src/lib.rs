@@ -15,6 +15,10 @@ pub mod error;
 pub mod export;
 mod flow;
 pub mod import;
+mod json;
+mod places;
+mod stacks;
 pub mod surroundings;
+mod xml;
 
 pub use error::{ExportError, ImportError};

@@ -10,6 +10,19 @@ pub trait Surroundings {
         None
     }
 
+    /// The lines that the code from `start` to before `end` comes from, by address. Code without a line is left out.
+    fn lines(&self, module: &Module, start: u64, end: u64) -> Vec<Lined<'_>> {
+        let _ = (module, start, end);
+        Vec::new()
+    }
+
+    /// The functions around the instruction at `at`: the innermost inlined one first, the one that the code is part of last. None if
+    /// nobody knows.
+    fn frames(&self, module: &Module, at: u64) -> Vec<Frame<'_>> {
+        let _ = (module, at);
+        Vec::new()
+    }
+
     /// The functions around the instruction at `at`, as the linker knows them: the innermost inlined one first, the one that the code is
     /// part of last. None if nobody knows.
     fn levels(&self, module: &Module, at: u64) -> Vec<Level<'_>> {
@@ -17,11 +30,39 @@ pub trait Surroundings {
         Vec::new()
     }
 
+    /// The address that the file begins at in memory, as linked.
+    fn base(&self, module: &Module) -> Option<u64> {
+        let _ = module;
+        None
+    }
+
     /// The address, as linked, of what is at an offset of the file, if that part of it is loaded; `None` if there is no such file.
     fn linked_at(&self, module: &Module, offset: u64) -> Option<u64> {
         let _ = (module, offset);
         None
     }
+}
+
+/// Code that comes from one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lined<'a> {
+    /// Its first address, as linked.
+    pub start: u64,
+    /// Behind its last.
+    pub end: u64,
+    /// The path.
+    pub file: &'a str,
+    /// The line; zero if it is none in particular.
+    pub line: u32,
+}
+
+/// A function around an instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Its name, demangled.
+    pub function: String,
+    /// The path and the line: of the instruction, or of the call that was inlined.
+    pub line: Option<(&'a str, u32)>,
 }
 
 /// Nothing but the profile is there.

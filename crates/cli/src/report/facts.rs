@@ -1,7 +1,8 @@
 //! What the report tells, before it is printed in one form or another.
 
 use crate::output::field;
-use crate::profiles::{Called, callees, hex};
+use crate::profiles::hex;
+use relive_profile::callees::Callees;
 use relive_profile::flow;
 use relive_profile::model::{Count, Function, Loop, LoopCounts, Mode, Module, Origin, Profile, State};
 use std::cmp::Reverse;
@@ -269,21 +270,17 @@ fn loops<'p>(module: &'p Module, function: &'p Function) -> Vec<LoopFacts<'p>> {
 }
 
 fn calls(profile: &Profile) -> Vec<CallFacts<'_>> {
+    let callees = Callees::new(profile);
     let mut calls = Vec::new();
-    let called = Called::new(profile);
     for module in &profile.modules {
         for caller in &module.functions {
             let mut sums: BTreeMap<String, (u64, Option<&Function>)> = BTreeMap::new();
             for call in &caller.calls {
-                let functions = called.functions(module, call.callee);
-                let functions = functions.into_iter().chain(std::iter::repeat(None));
-                for ((callee, count), function) in
-                    callees(profile, module, caller, call).into_iter().zip(functions)
-                {
-                    if let Some(count) = count.filter(|&count| count > 0) {
-                        let (sum, known) = sums.entry(callee.into_owned()).or_default();
+                for called in callees.of(module, caller, call) {
+                    if let Some(count) = called.count.filter(|&count| count > 0) {
+                        let (sum, known) = sums.entry(called.name.into_owned()).or_default();
                         *sum = sum.saturating_add(count);
-                        *known = known.or(function);
+                        *known = known.or(called.function.map(|id| profile.function(id).1));
                     }
                 }
             }

@@ -2,13 +2,25 @@
 
 mod bolt_fdata;
 mod bolt_preaggregated;
+mod callgrind;
+mod cobertura;
+mod drcov;
+mod firefox;
+mod flamegraph;
+mod folded;
+mod lcov;
 mod llvm_sample;
+mod parquet;
+mod pprof;
+mod speedscope;
+mod tables;
 
 use crate::bolt::branches::{Told, collect};
 use crate::bolt::names::Names;
 use crate::error::ExportError;
 use crate::surroundings::Surroundings;
 use relive_profile::model::{Module, Profile};
+use relive_sequence::Sequence;
 use std::io::Write;
 
 /// A format that profiles can be written in.
@@ -29,11 +41,53 @@ pub trait Exporter: Sync {
         around: &dyn Surroundings,
         out: &mut dyn Write,
     ) -> Result<Summary, ExportError>;
+
+    /// Writes several profiles, each with what it is called.
+    ///
+    /// # Errors
+    /// As [`Exporter::write`]; and if the format is about one profile.
+    fn write_several(
+        &self,
+        profiles: &[(String, Profile)],
+        around: &dyn Surroundings,
+        out: &mut dyn Write,
+    ) -> Result<Summary, ExportError> {
+        match profiles {
+            [(_, profile)] => self.write(profile, around, out),
+            _ => Err(ExportError::OneProfile { format: self.name(), profiles: profiles.len() }),
+        }
+    }
+
+    /// Writes a sequence of calls.
+    ///
+    /// # Errors
+    /// If it cannot be written, or the format is not about calls in their order.
+    fn write_calls(&self, calls: &Sequence, out: &mut dyn Write) -> Result<Summary, ExportError> {
+        let _ = (calls, out);
+        Err(ExportError::NoCalls { format: self.name() })
+    }
 }
 
 /// All formats, as `--format` lists them.
-pub const FORMATS: &[&dyn Exporter] =
-    &[&bolt_fdata::BoltFdata, &bolt_preaggregated::BoltPreaggregated, &llvm_sample::LlvmSample];
+pub const FORMATS: &[&dyn Exporter] = &[
+    &bolt_fdata::BoltFdata,
+    &bolt_preaggregated::BoltPreaggregated,
+    &llvm_sample::LlvmSample,
+    &callgrind::Callgrind,
+    &pprof::Pprof,
+    &flamegraph::Flamegraph,
+    &folded::Folded,
+    &speedscope::Speedscope,
+    &firefox::Firefox,
+    &lcov::Lcov,
+    &cobertura::Cobertura,
+    &drcov::Drcov,
+    &parquet::Parquet(0),
+    &parquet::Parquet(1),
+    &parquet::Parquet(2),
+    &parquet::Parquet(3),
+    &parquet::Parquet(4),
+];
 
 /// What became of a profile: for people, in the order in which it is to be told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

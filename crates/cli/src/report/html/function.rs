@@ -5,7 +5,6 @@ use super::super::source::LinesOf;
 use super::Context;
 use super::graph::{self, Graph};
 use super::programs::Program;
-use crate::profiles::callees;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, Insn, Syntax};
 use relive_profile::model::{Block, Count, Edge, Function, Module, Origin};
@@ -102,14 +101,10 @@ fn edge_row(edge: &Edge) -> EdgeRow {
 fn calls(context: &Context<'_>, module: &Module, function: &Function) -> Vec<CallRow> {
     let mut rows = Vec::new();
     for call in &function.calls {
-        let functions = context.called.functions(module, call.callee);
-        let functions = functions.into_iter().chain(std::iter::repeat(None));
-        for ((name, count), callee) in
-            callees(context.profile, module, function, call).into_iter().zip(functions)
-        {
-            let row = callee.and_then(|callee| context.row(callee));
-            let name = if name == "?" { "unknown".to_string() } else { context.shown(&name) };
-            rows.push((call.address, row, row.is_none().then_some(name), count));
+        for called in context.callees.of(module, function, call) {
+            let row = called.function.and_then(|id| context.row(context.profile.function(id).1));
+            let name = if called.name == "?" { "unknown".to_string() } else { context.shown(&called.name) };
+            rows.push((call.address, row, row.is_none().then_some(name), called.count));
         }
     }
     rows

@@ -15,7 +15,6 @@ use super::text::shown;
 use crate::args::Report;
 use crate::output::{field, write_to};
 use crate::picture::METRICS;
-use crate::profiles::Called;
 use crate::progress::{Phase, Progress};
 use anyhow::Result;
 use function::Detail;
@@ -23,6 +22,7 @@ use programs::Programs;
 use rayon::prelude::*;
 use relive_html::packs::Place;
 use relive_html::{Kind, Packs, Page};
+use relive_profile::callees::Callees;
 use relive_profile::model::{Function, Module, Profile};
 use serde_json::{Value, json};
 use sources::Sources;
@@ -39,7 +39,7 @@ struct Context<'c> {
     args: &'c Report,
     profile: &'c Profile,
     programs: Programs<'c>,
-    called: Called<'c>,
+    callees: Callees<'c>,
     /// The rows of functions, by where they are in memory: each is there once.
     rows: HashMap<usize, usize>,
 }
@@ -63,7 +63,7 @@ pub(super) fn run(profile: &Profile, facts: &Facts<'_>, file: &Path, args: &Repo
     let rows = facts.functions.iter().enumerate();
     let rows = rows.map(|(row, facts)| (std::ptr::from_ref(facts.function).addr(), row)).collect();
     let context =
-        Context { args, profile, programs: Programs::new(&opened), called: Called::new(profile), rows };
+        Context { args, profile, programs: Programs::new(&opened), callees: Callees::new(profile), rows };
     progress.next();
     let mut packs = Packs::default();
     let mut sources = Sources::default();
