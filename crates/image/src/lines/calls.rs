@@ -289,9 +289,14 @@ impl<'r, 'a> Names<'r, 'a> {
     fn of(&mut self, attributes: &[Attribute<Slice<'a>>]) -> u32 {
         let mut seen = Seen::default();
         seen.look(&self.reading.dwarf, &self.home, attributes);
-        let elsewhere = seen.elsewhere.filter(|_| seen.linkage.is_none());
+        let elsewhere = seen.elsewhere.filter(|_| seen.linkage.is_none() || seen.declared == 0);
         let target = elsewhere.and_then(|value| self.follow(File::Main, &Rc::clone(&self.home), value));
         let Some(target) = target else { return self.keep(seen.linkage.or(seen.short), seen.declared) };
+        if seen.linkage.is_some() {
+            // Several functions may be of one declaration: only its line is theirs too.
+            let (_, declared) = self.find(target).unwrap_or_default();
+            return self.keep(seen.linkage, declared);
+        }
         let key = (target.file, target.unit.header.offset().0.wrapping_add(target.at.0));
         if let Some(&known) = self.known.get(&key) {
             return known;
@@ -306,7 +311,7 @@ impl<'r, 'a> Names<'r, 'a> {
     /// The name of the entry at `place`: the linker's name of any entry it refers to, else the first
     /// plain name on the way. And the first line of a declaration on the way: that of the definition, if it has one.
     fn find(&mut self, mut place: Place<'a>) -> Option<(Option<Slice<'a>>, u32)> {
-        let (mut short, mut declared) = (None, 0);
+        let (mut linkage, mut short, mut declared) = (None, None, 0);
         let mut attributes = Vec::new();
         for _ in 0..MOST_REFERENCES {
             let mut entries = place.unit.entries_raw(Some(place.at)).ok()?;
@@ -320,17 +325,17 @@ impl<'r, 'a> Names<'r, 'a> {
             seen.look(dwarf, &place.unit, &attributes);
             short = short.or(seen.short);
             declared = if declared > 0 { declared } else { seen.declared };
-            let next = match (seen.linkage, seen.elsewhere) {
-                (Some(name), _) => return Some((Some(name), declared)),
-                (None, Some(value)) => self.follow(place.file, &place.unit, value),
-                (None, None) => None,
-            };
+            linkage = linkage.or(seen.linkage);
+            if linkage.is_some() && declared > 0 {
+                break;
+            }
+            let next = seen.elsewhere.and_then(|value| self.follow(place.file, &place.unit, value));
             match next {
                 Some(next) => place = next,
                 None => break,
             }
         }
-        Some((short, declared))
+        Some((linkage.or(short), declared))
     }
 
     /// The entry that `value` refers to from a unit of `file`.
