@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 # package:command it brings
-needed=(gcc:gcc g++:g++ binutils:objdump clang-19:clang-19 lld-19:ld.lld-19 llvm-19:llvm-readobj-19 golang-go:go gdb:gdb perl:perl valgrind:valgrind)
+needed=(gcc:gcc g++:g++ binutils:objdump clang-19:clang-19 lld-19:ld.lld-19 llvm-19:llvm-readobj-19 bolt-19:llvm-bolt-19 golang-go:go gdb:gdb perl:perl valgrind:valgrind chromium:chromium chromium-driver:chromedriver lcov:genhtml)
 missing=()
 for pair in "${needed[@]}"; do
     command -v "${pair#*:}" >/dev/null || missing+=("${pair%%:*}")
@@ -17,6 +17,9 @@ if [ ${#missing[@]} -gt 0 ]; then
     "${as_root[@]}" apt-get update -q
     DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -yq --no-install-recommends "${missing[@]}"
 fi
+
+# What is compiled once is not compiled again: keeping what incremental compilation wants costs time and disk.
+export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings

@@ -11,6 +11,7 @@
 
 mod accuracy;
 mod behave;
+mod bolt_loop;
 mod breadth;
 mod carry;
 mod compare;
@@ -60,6 +61,8 @@ enum Command {
     AccuracyRun(accuracy::Options),
     /// Every executable of this machine, rewritten: does it still answer `--version` and `--help` as before
     Behave(behave::Options),
+    /// New versions optimised by profiles of old ones: how much of the gain by a fresh profile is left
+    BoltLoop(bolt_loop::Options),
     /// Every executable and library of this machine: crashes, hangs, and how much is understood
     Breadth(breadth::Options),
     /// Profiles carried to the next version against fresh ones of it
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         Command::AccuracyGcc(options) => accuracy::gcc(&options),
         Command::AccuracyRun(options) => accuracy::executed(&options),
         Command::Behave(options) => behave::run(&options),
+        Command::BoltLoop(options) => bolt_loop::run(&options),
         Command::Breadth(options) => breadth::run(&options),
         Command::Carry(options) => carry::run(&options),
         Command::Exact(options) => exact::run(&options),

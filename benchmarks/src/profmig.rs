@@ -2,7 +2,8 @@
 //!
 //! Of each pair of releases, the old one is measured on five inputs. The new one is measured on the same inputs twice over: in
 //! full, and by `relive reprofile` with each way to tell what still holds. How right the second is, is what `relive evaluate
-//! --migration` says; this file only decides what is compared with what, and how long it took.
+//! --migration` says; this file only decides what is compared with what, and how long it took. Times are taken apart from that, and
+//! can be added to on a machine that does nothing else: `--runs`.
 
 mod bench;
 mod exempted;
@@ -12,8 +13,8 @@ mod report;
 use crate::pairs::{self, Kind, Pair};
 use crate::profiles;
 use anyhow::{Context as _, Result, ensure};
-use bench::{Bench, Effort};
-use kept::{Base, Round};
+use bench::Bench;
+use kept::{Round, Times};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -36,15 +37,13 @@ pub(crate) struct Options {
     /// Ways to tell what still holds, as in `relive reprofile --impact`
     #[arg(long, value_delimiter = ',', default_values_t = METHODS.map(str::to_owned))]
     methods: Vec<String>,
-    /// Runs of everything that is timed; the best counts
-    #[arg(long, default_value_t = 2)]
+    /// Time everything so often more, in turn, and keep the best times: 0 shows what is kept
+    #[arg(long, default_value_t = 1)]
     runs: usize,
-    /// How often the five inputs are gone through in a run: what relive itself takes weighs less in a long one
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
-    /// Time what is kept in --work once more, and keep the better time: for a machine that is not quiet all the time
-    #[arg(long)]
-    more: bool,
+    /// How long a profiled workload is, in seconds that the program itself takes: the five inputs are gone through once, and
+    /// their times taken as often as that takes
+    #[arg(long, default_value_t = 300.0)]
+    seconds: f64,
     /// Instead: every entry that this method said to be reusable, and is not
     #[arg(long, value_name = "METHOD", num_args = 0..=1, default_missing_value = "sl")]
     soundness: Option<String>,
@@ -81,7 +80,7 @@ fn pairs_wanted(text: &str) -> Result<Wanted, String> {
 /// What is known of one pair.
 pub(crate) struct Judged {
     pub(crate) pair: Pair,
-    pub(crate) base: Result<Base>,
+    pub(crate) times: Result<Times>,
     /// By method and behaviour.
     pub(crate) rounds: Vec<(String, &'static str, Result<Round>)>,
 }
@@ -93,19 +92,18 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     let work = profiles::folder(&options.work)?;
     let pairs = wanted(pairs::existing(&corpus, None, &options.only)?, options.pairs);
     ensure!(!pairs.is_empty(), "no two neighbouring releases: run fetch.sh --all and build.sh --all");
-    let effort = Effort { runs: options.runs.max(1), rounds: options.rounds.max(1), more: options.more };
-    let bench = |pair: &Pair| Bench::new(&relive, &corpus, &work, pair, effort);
+    let bench = |pair: &Pair| Bench::new(&relive, &corpus, &work, pair);
     if let Some(percent) = options.exempted {
-        return exempted::run(&pairs, percent, &bench);
+        return exempted::run(&pairs, percent, options.runs, &bench);
     }
     let methods = options.soundness.as_ref().map_or_else(|| options.methods.clone(), |one| vec![one.clone()]);
     let mut all = Vec::new();
     for pair in pairs {
         eprintln!("{}", pair.name());
         let bench = bench(&pair)?;
-        let base = bench.base();
         let mut rounds = Vec::new();
-        if base.is_ok() {
+        let prepared = bench.prepare();
+        if prepared.is_ok() {
             for method in &methods {
                 for (behaviour, _) in BEHAVIOURS {
                     eprintln!("  {method} {behaviour}");
@@ -113,11 +111,13 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
                 }
             }
         }
-        all.push(Judged { pair, base, rounds });
+        let runs = if options.soundness.is_some() { 0 } else { options.runs };
+        let times = prepared.and_then(|()| bench.times(&methods, runs));
+        all.push(Judged { pair, times, rounds });
     }
     Ok(match &options.soundness {
         Some(method) => report::soundness(&all, method),
-        None => report::tables(&all, &methods, effort),
+        None => report::tables(&all, &methods, options.seconds),
     })
 }
 

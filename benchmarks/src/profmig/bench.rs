@@ -1,7 +1,7 @@
 //! Measuring one pair of releases.
 
-use super::OURS;
-use super::kept::{self, Base, Round};
+use super::kept::{self, Round, Times};
+use super::{BEHAVIOURS, OURS};
 use crate::carry::score::migrate;
 use crate::corpus;
 use crate::pairs::Pair;
@@ -15,20 +15,11 @@ use std::time::Duration;
 use wait4::Wait4 as _;
 
 /// Fresh profiles beside the first, with another layout of memory each: what differs between them has no right count.
-const AGAIN: usize = 2;
+const AGAIN: usize = 4;
+/// All five inputs, one after the other.
+const ALL: &str = "all";
 /// The shortest input, which `--impact checked` may look at first.
 const SHORTEST: &str = "in5";
-
-/// How much is measured.
-#[derive(Clone, Copy)]
-pub(crate) struct Effort {
-    /// Runs of everything that is timed; the best counts.
-    pub(crate) runs: usize,
-    /// How often the five inputs are gone through in a run.
-    pub(crate) rounds: usize,
-    /// Time what is kept once more, and keep the better time.
-    pub(crate) more: bool,
-}
 
 /// A pair, and where it is measured.
 pub(crate) struct Bench {
@@ -39,21 +30,13 @@ pub(crate) struct Bench {
     new: PathBuf,
     /// What is kept of this pair.
     folder: PathBuf,
-    effort: Effort,
 }
 
 impl Bench {
-    pub(crate) fn new(
-        relive: &Path,
-        corpus: &Path,
-        work: &Path,
-        pair: &Pair,
-        effort: Effort,
-    ) -> Result<Self> {
+    pub(crate) fn new(relive: &Path, corpus: &Path, work: &Path, pair: &Pair) -> Result<Self> {
         let script = pair.new.workload();
         let (old, new) = (pair.old.named(corpus), pair.new.named(corpus));
         let mut hash = DefaultHasher::new();
-        effort.rounds.hash(&mut hash);
         let inputs = std::fs::read_dir(corpus::scripts().join("workloads"))?;
         let mut files: Vec<PathBuf> = inputs.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
         files.sort();
@@ -63,17 +46,10 @@ impl Bench {
         }
         let folder = work.join(format!("{}-{:016x}", pair.name().replace(' ', "-"), hash.finish()));
         std::fs::create_dir_all(folder.join("tmp"))?;
-        Ok(Self { relive: relive.to_owned(), corpus: corpus.to_owned(), script, old, new, folder, effort })
+        Ok(Self { relive: relive.to_owned(), corpus: corpus.to_owned(), script, old, new, folder })
     }
 
-    /// What bash is to do to go through all inputs.
-    fn all(&self) -> [OsString; 3] {
-        let rounds = self.effort.rounds;
-        let each = format!("for round in $(seq {rounds}); do bash \"$0\" all || exit; done");
-        ["-c".into(), each.into(), self.script.clone().into()]
-    }
-
-    /// The same for one of them.
+    /// What bash is to do to go through an input, or through all.
     fn one(&self, input: &str) -> [OsString; 2] {
         [self.script.clone().into(), input.into()]
     }
@@ -82,77 +58,116 @@ impl Bench {
         self.folder.join(name)
     }
 
-    /// Old profiles, fresh profiles, and the times of the new build.
-    pub(crate) fn base(&self) -> Result<Base> {
-        let path = self.file("base.json");
-        if self.effort.more && path.exists() {
-            return kept::better(&path, |kept: &mut Base| {
-                let Base { native, instrument, counting } = self.times()?;
-                kept.native = kept.native.min(native);
-                kept.instrument = kept.instrument.min(instrument);
-                kept.counting = kept.counting.min(counting);
-                Ok(())
-            });
-        }
-        kept::or_make(&path, || {
+    /// Old profiles, fresh profiles, and programs that count everything.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        kept::or_make(&self.file("prepared.json"), || {
             let old = self.file("old");
             self.instrument(&self.old, &old, &[])?;
-            self.profile(&old, &self.all(), "old.rprof", false)?;
+            self.profile(&old, &self.one(ALL), "old.rprof", false)?;
             self.profile(&old, &self.one(SHORTEST), "shortest.rprof", false)?;
             migrate(&self.relive, &self.file("old.rprof"), &self.new, &self.file("carried.rprof"))?;
-            let base = self.times()?;
-            for number in 0..AGAIN {
-                self.profile(&self.file("full"), &self.all(), &again(number), true)?;
+            for (behaviour, _) in BEHAVIOURS {
+                self.full(behaviour)?;
             }
-            Ok(base)
+            let full = self.file(&full("call-graph"));
+            self.profile(&full, &self.one(ALL), "fresh.rprof", false)?;
+            for number in 0..AGAIN {
+                self.profile(&full, &self.one(ALL), &again(number), true)?;
+            }
+            Ok(())
         })
     }
 
-    /// The times of the new build. Leaves the rewritten one and a fresh profile.
-    fn times(&self) -> Result<Base> {
-        let full = self.file("full");
-        Ok(Base {
-            native: self.best(|| self.native())?,
-            instrument: self.best(|| self.instrument(&self.new, &full, &[]))?,
-            counting: self.best(|| self.profile(&full, &self.all(), "fresh.rprof", false))?,
-        })
+    /// Rewrites the new build so that all of a behaviour is measured: where calls lead is not asked for loops.
+    fn full(&self, behaviour: &str) -> Result<Duration> {
+        let calls = if behaviour == "loops" { "off" } else { "on" };
+        self.instrument(&self.new, &self.file(&full(behaviour)), &["--calls".as_ref(), calls.as_ref()])
+    }
+
+    /// What is known of the times so far, with `runs` more measurements of everything, one after the other in turn: what
+    /// disturbs the machine for a while then disturbs all of them. The best of each counts.
+    pub(crate) fn times(&self, methods: &[String], runs: usize) -> Result<Times> {
+        let path = self.file("times.json");
+        let mut times: Times = kept::or_make(&path, || Ok(Times::default()))?;
+        for _ in 0..runs {
+            times.take("native", self.run(&self.new)?);
+            for (behaviour, _) in BEHAVIOURS {
+                times.take(&format!("instrument {behaviour}"), self.full(behaviour)?);
+                times.take(&format!("full {behaviour}"), self.run(&self.file(&full(behaviour)))?);
+                for method in methods {
+                    let rest = self.file(&rest(method, behaviour));
+                    if !rest.exists() {
+                        continue;
+                    }
+                    times.take(&format!("own {method} {behaviour}"), self.own(method, behaviour)?);
+                    times.take(&format!("rest {method} {behaviour}"), self.run(&rest)?);
+                }
+            }
+            kept::write(&path, &times)?;
+        }
+        Ok(times)
+    }
+
+    /// A program on all inputs; what it counts is not looked at.
+    fn run(&self, program: &Path) -> Result<Duration> {
+        let profile = self.file("timed.rprof");
+        let mut command = Command::new("bash");
+        command.args(self.one(ALL)).env("BIN", program).env("RELIVE_PROFILE", profile);
+        self.time(&mut command)
+    }
+
+    /// What `relive reprofile` itself takes, a checked run included: all but the run of the program, which is the shortest one here.
+    fn own(&self, method: &str, behaviour: &str) -> Result<Duration> {
+        let [plan, merged, program] = ["own.json", "own.rprof", "own"].map(|name| self.file(name));
+        let used = self.file("used");
+        let all = self.time(&mut self.reprofile(method, behaviour, SHORTEST, [&plan, &merged, &program]))?;
+        let run = kept::used(&std::fs::read_to_string(&used).context("no times of the run")?)?;
+        Ok(all.saturating_sub(run))
+    }
+
+    /// The command for one round. What the program itself took is left in the file `used`.
+    fn reprofile(
+        &self,
+        method: &str,
+        behaviour: &str,
+        inputs: &str,
+        [plan, merged, program]: [&Path; 3],
+    ) -> Command {
+        let mut command = Command::new(&self.relive);
+        command.arg("reprofile").arg(self.file("old.rprof")).arg("--to").arg(&self.new);
+        command.args(["--impact", method, "--behaviour", behaviour, "--plan"]).arg(plan);
+        command.arg("--program").arg(program);
+        if method == OURS {
+            let check = format!("BIN={{}} bash '{}' {SHORTEST}", self.script.display());
+            command.arg("--check-profile").arg(self.file("shortest.rprof"));
+            command.arg("--check-command").arg(check);
+        }
+        command.arg("-o").arg(merged).args(["--", "env", "BIN={}", "bash", "-c"]);
+        command
+            .arg("bash \"$0\" \"$1\" || exit; times >\"$2\"")
+            .args(self.one(inputs))
+            .arg(self.file("used"));
+        command
     }
 
     /// One round of `relive reprofile`, judged by the fresh profile.
     pub(crate) fn round(&self, method: &str, behaviour: &str) -> Result<Round> {
-        let (plan, merged) = (self.file("plan.json"), self.file("merged.rprof"));
-        let reprofile = || {
-            self.best(|| {
-                let mut command = Command::new(&self.relive);
-                command.arg("reprofile").arg(self.file("old.rprof")).arg("--to").arg(&self.new);
-                command.args(["--impact", method, "--behaviour", behaviour, "--plan"]).arg(&plan);
-                if method == OURS {
-                    let check = format!("BIN={{}} bash '{}' {SHORTEST}", self.script.display());
-                    command.arg("--check-profile").arg(self.file("shortest.rprof"));
-                    command.arg("--check-command").arg(check);
-                }
-                command.arg("-o").arg(&merged).args(["--", "env", "BIN={}", "bash"]).args(self.all());
-                self.time(&mut command)
-            })
-        };
-        let path = self.file(&format!("{method}-{behaviour}.json"));
-        if self.effort.more && path.exists() {
-            return kept::better(&path, |kept: &mut Round| {
-                kept.time = kept.time.min(reprofile()?);
-                Ok(())
-            });
-        }
-        kept::or_make(&path, || {
-            let time = reprofile()?;
+        kept::or_make(&self.file(&format!("{method}-{behaviour}.json")), || {
+            let plan = self.file(&format!("plan-{method}-{behaviour}.json"));
+            let merged = self.file("merged.rprof");
+            let program = self.file(&rest(method, behaviour));
+            self.time(&mut self.reprofile(method, behaviour, ALL, [&plan, &merged, &program]))?;
+            let increments = kept::increments(&std::fs::read_to_string(self.file("out"))?)?;
             let told = self.evaluate(&plan, &merged)?;
             let plan: serde_json::Value = serde_json::from_slice(&std::fs::read(&plan)?)?;
             let count = |what: &str| plan[what].as_array().map_or(0, Vec::len);
             let exempt = count("exempt");
             Ok(Round {
-                time,
                 significance: plan["significance"].as_f64().context("a plan without significance")?,
                 exempt,
                 functions: exempt + count("measure"),
+                increments,
+                all_increments: told["increments"].as_u64().context("no increments")?,
                 measures: serde_json::from_value(told["behaviours"][behaviour].clone())
                     .with_context(|| format!("relive evaluate --migration: {behaviour}"))?,
             })
@@ -171,7 +186,7 @@ impl Bench {
 
     /// A plan for the new build by its functions alone, to be changed and then followed.
     pub(crate) fn plan(&self) -> Result<serde_json::Value> {
-        self.base()?;
+        self.prepare()?;
         let plan = self.file("drawn.json");
         let mut command = Command::new(&self.relive);
         command.arg("migrate").arg(self.file("old.rprof")).arg("--force").arg("--to").arg(&self.new);
@@ -179,16 +194,25 @@ impl Bench {
         Ok(serde_json::from_slice(&std::fs::read(&plan)?)?)
     }
 
-    /// How long the new build takes on all inputs, measured by a plan.
-    pub(crate) fn by_plan(&self, plan: &serde_json::Value) -> Result<f64> {
-        let (file, program) = (self.file("drawn.json"), self.file("drawn"));
-        std::fs::write(&file, plan.to_string())?;
-        self.instrument(&self.new, &program, &["--except".as_ref(), file.as_os_str()])?;
-        self.best(|| self.profile(&program, &self.all(), "drawn.rprof", false))
-    }
-
-    fn native(&self) -> Result<Duration> {
-        self.time(Command::new("bash").args(self.all()).env("BIN", &self.new))
+    /// How long the new build takes on all inputs, in turn: as it is, measured in full, and measured by each plan. The best of
+    /// `runs`.
+    pub(crate) fn by_plans(&self, plans: &[serde_json::Value], runs: usize) -> Result<Times> {
+        let programs: Vec<PathBuf> =
+            (1..=plans.len()).map(|draw| self.file(&format!("drawn-{draw}"))).collect();
+        for (plan, program) in plans.iter().zip(&programs) {
+            let file = self.file("drawn.json");
+            std::fs::write(&file, plan.to_string())?;
+            self.instrument(&self.new, program, &["--except".as_ref(), file.as_os_str()])?;
+        }
+        let mut times = Times::default();
+        for _ in 0..runs.max(1) {
+            times.take("native", self.run(&self.new)?);
+            times.take("full", self.run(&self.file(&full("call-graph")))?);
+            for (draw, program) in (1..).zip(&programs) {
+                times.take(&format!("draw {draw}"), self.run(program)?);
+            }
+        }
+        Ok(times)
     }
 
     fn instrument(&self, build: &Path, to: &Path, more: &[&OsStr]) -> Result<Duration> {
@@ -217,14 +241,6 @@ impl Bench {
         Ok(time)
     }
 
-    fn best(&self, mut run: impl FnMut() -> Result<Duration>) -> Result<f64> {
-        let mut best = run()?;
-        for _ in 1..self.effort.runs {
-            best = best.min(run()?);
-        }
-        Ok(best.as_secs_f64())
-    }
-
     /// Runs to the end and returns the processor time of it and of all it started.
     fn time(&self, command: &mut Command) -> Result<Duration> {
         let said = self.file("said");
@@ -246,4 +262,12 @@ impl Bench {
 
 fn again(number: usize) -> String {
     format!("again-{number}.rprof")
+}
+
+fn full(behaviour: &str) -> String {
+    format!("full-{behaviour}")
+}
+
+fn rest(method: &str, behaviour: &str) -> String {
+    format!("rest-{method}-{behaviour}")
 }

@@ -3,37 +3,74 @@
 use anyhow::{Context as _, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
-/// What does not depend on the method. Times are processor time in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Base {
-    /// The new build as it is, on all inputs.
-    pub(crate) native: f64,
-    /// Rewriting it.
-    pub(crate) instrument: f64,
-    /// The rewritten one on all inputs.
-    pub(crate) counting: f64,
+/// The best processor times so far, in seconds, by what was timed. Programs go through all five inputs once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Times(BTreeMap<String, f64>);
+
+impl Times {
+    /// Takes note of a time.
+    pub(crate) fn take(&mut self, what: &str, time: Duration) {
+        let best = self.0.entry(what.to_owned()).or_insert(f64::INFINITY);
+        *best = best.min(time.as_secs_f64());
+    }
+
+    pub(crate) fn get(&self, what: &str) -> Option<f64> {
+        self.0.get(what).copied()
+    }
+
+    /// TS as in section 5 of the paper: what of the time that profiling adds to the program's own is saved, with all that relive
+    /// itself does. A profiled workload is the five inputs `passes` times over.
+    pub(crate) fn saved(&self, method: &str, behaviour: &str, passes: f64) -> Option<f64> {
+        let get = |what: &str| self.get(&format!("{what} {behaviour}"));
+        let of = |what: &str| self.get(&format!("{what} {method} {behaviour}"));
+        let native = self.get("native")?;
+        let full = get("instrument")? + passes * (get("full")? - native);
+        let migrated = of("own")? + passes * (of("rest")? - native);
+        Some(1.0 - migrated / full)
+    }
 }
 
-impl Base {
-    /// Profiling without migration.
-    pub(crate) fn full(self) -> f64 {
-        self.instrument + self.counting
-    }
+/// What the program took in a round: bash's `times`, of itself and of what it started, user and system each.
+pub(crate) fn used(times: &str) -> Result<Duration> {
+    let seconds = |text: &str| -> Option<f64> {
+        let (minutes, seconds) = text.strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.replace(',', ".").parse::<f64>().ok()?)
+    };
+    let all: Option<Vec<f64>> = times.split_whitespace().map(seconds).collect();
+    let all = all.filter(|all| all.len() == 4).with_context(|| format!("not bash's times: {times:?}"))?;
+    Ok(Duration::from_secs_f64(all.iter().sum()))
+}
+
+/// How often counters were incremented, as `relive reprofile` says.
+pub(crate) fn increments(said: &str) -> Result<u64> {
+    let line = said.lines().find_map(|line| line.trim().strip_prefix("counts "));
+    let number = line.map(|line| line.trim().replace(',', "")).and_then(|number| number.parse().ok());
+    number.with_context(|| format!("relive reprofile does not say how much was counted: {said}"))
 }
 
 /// One `relive reprofile`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Round {
-    /// Processor time in seconds, of everything.
-    pub(crate) time: f64,
     /// The share of the code that changed.
     pub(crate) significance: f64,
     /// Functions whose old entries hold, of so many.
     pub(crate) exempt: usize,
     pub(crate) functions: usize,
+    /// How often counters were incremented, those of a checked run included; and how often if everything is measured.
+    pub(crate) increments: u64,
+    pub(crate) all_increments: u64,
     pub(crate) measures: Measures,
+}
+
+impl Round {
+    /// What of the increments of counters was saved: what TS would be if nothing else took time, on any machine.
+    pub(crate) fn fewer(&self) -> f64 {
+        1.0 - self.increments as f64 / self.all_increments.max(1) as f64
+    }
 }
 
 /// What `relive evaluate --migration` says.
@@ -59,18 +96,6 @@ pub(crate) struct Mistaken {
     pub(crate) real: u64,
 }
 
-impl Round {
-    /// TS: what of the time that profiling adds to the program's own was saved.
-    pub(crate) fn saved(&self, base: Base) -> f64 {
-        1.0 - (self.time - base.native) / (base.full() - base.native)
-    }
-
-    /// The same of all the time, with the program's own.
-    pub(crate) fn saved_of_all(&self, base: Base) -> f64 {
-        1.0 - self.time / base.full()
-    }
-}
-
 impl Measures {
     /// The share of entries that are as they were: the paper's similarity.
     pub(crate) fn similarity(&self) -> f64 {
@@ -91,19 +116,8 @@ pub(crate) fn or_make<T: Serialize + DeserializeOwned>(
     Ok(made)
 }
 
-/// What a file holds, made better.
-pub(crate) fn better<T: Serialize + DeserializeOwned>(
-    path: &Path,
-    improve: impl FnOnce(&mut T) -> Result<()>,
-) -> Result<T> {
-    let mut kept: T = serde_json::from_slice(&std::fs::read(path)?)
-        .with_context(|| format!("{}: remove it", path.display()))?;
-    improve(&mut kept)?;
-    write(path, &kept)?;
-    Ok(kept)
-}
-
-fn write(path: &Path, value: &impl Serialize) -> Result<()> {
+/// Puts a value into a file.
+pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let beside = path.with_extension("tmp");
     std::fs::write(&beside, serde_json::to_vec_pretty(value)?)?;
     std::fs::rename(&beside, path).with_context(|| format!("cannot write {}", path.display()))
@@ -115,13 +129,30 @@ mod tests {
 
     #[test]
     fn time_saved() {
-        let base = Base { native: 2.0, instrument: 1.0, counting: 5.0 };
+        let mut times = Times::default();
+        for (what, time) in [
+            ("native", 2.0),
+            ("instrument loops", 1.0),
+            ("full loops", 5.0),
+            ("full loops", 6.0),
+            ("own ag loops", 1.0),
+            ("rest ag loops", 2.0),
+        ] {
+            times.take(what, Duration::from_secs_f64(time));
+        }
+        assert!((times.saved("ag", "loops", 1.0).unwrap() - 0.75).abs() < 1e-9);
+        assert!((times.saved("ag", "loops", 3.0).unwrap() - 0.9).abs() < 1e-9);
+        assert_eq!(times.saved("ba", "loops", 1.0), None);
+    }
+
+    #[test]
+    fn what_is_read() {
+        assert_eq!(used("0m0.500s 0m0.250s\n1m1.000s 0m0.250s\n").unwrap(), Duration::from_secs(62));
+        assert!(used("0m0.5s").is_err());
+        assert_eq!(increments("x.rprof\n  counts          1,234\n").unwrap(), 1234);
         let measures = r#"{"real":4,"truly":2,"missed":1,"random":0,"acc":1,"precision":1,"recall":1,"f_measure":1,"mistaken":[]}"#;
         let measures: Measures = serde_json::from_str(measures).unwrap();
         assert!((measures.similarity() - 0.75).abs() < 1e-9);
-        let round = Round { time: 3.0, significance: 0.0, exempt: 0, functions: 0, measures };
-        assert!((round.saved(base) - 0.75).abs() < 1e-9);
-        assert!((round.saved_of_all(base) - 0.5).abs() < 1e-9);
     }
 
     #[test]
@@ -130,12 +161,6 @@ mod tests {
         let path = folder.path().join("x.json");
         assert_eq!(or_make(&path, || Ok(7)).unwrap(), 7);
         assert_eq!(or_make(&path, || Ok(8)).unwrap(), 7);
-        let less = |kept: &mut u32| {
-            *kept = (*kept).min(5);
-            Ok(())
-        };
-        assert_eq!(better(&path, less).unwrap(), 5);
-        assert_eq!(or_make(&path, || Ok(8)).unwrap(), 5);
         assert!(or_make::<u32>(&folder.path().join("y.json"), || anyhow::bail!("no")).is_err());
     }
 }

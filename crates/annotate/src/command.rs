@@ -38,6 +38,14 @@ impl Family {
             None
         }
     }
+
+    /// Whether an answer to `-dumpmachine` is one: `x86_64-linux-gnu`.
+    #[must_use]
+    pub fn is_machine(answer: &str) -> bool {
+        let mut parts = answer.trim().split('-');
+        parts.next().is_some_and(|first| first.starts_with(|c: char| c.is_ascii_alphanumeric()))
+            && parts.next().is_some()
+    }
 }
 
 /// What a command line asks for.
@@ -257,6 +265,12 @@ mod tests {
     #[test]
     fn who_has_tools_of_their_own_says_so() {
         assert_eq!(request("-B/a/b -c a.c -B c").prefixes, [PathBuf::from("/a/b"), PathBuf::from("c")]);
+    }
+
+    #[test]
+    fn compilers_say_what_they_compile_for() {
+        assert!(Family::is_machine("x86_64-linux-gnu\n") && Family::is_machine("x86_64-pc-linux-gnu"));
+        assert!(["", "-dumpmachine\n", "ls"].iter().all(|answer| !Family::is_machine(answer)));
     }
 
     #[test]

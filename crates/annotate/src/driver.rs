@@ -36,7 +36,7 @@ pub enum DriverError {
     },
     /// Neither gcc nor clang.
     #[error(
-        "{} is neither gcc nor clang, as far as its name and its answer to --version tell; give one of these",
+        "{} is neither gcc nor clang, as far as its name and its answers to --version and -dumpmachine tell; give one of these",
         compiler.display()
     )]
     UnknownCompiler {
@@ -141,8 +141,28 @@ fn family_of(command: &[OsString]) -> io::Result<Option<Family>> {
     if let Some(family) = words.into_iter().find_map(|word| Family::by_name(word)) {
         return Ok(Some(family));
     }
-    let answer = Command::new(&command[0]).arg("--version").stdin(Stdio::null()).output()?;
-    Ok(Family::by_version(&String::from_utf8_lossy(&answer.stdout)))
+    // `cc` mostly is another name of one of them.
+    if let Some(family) = in_path(&command[0]).and_then(|path| Family::by_name(path.as_os_str())) {
+        return Ok(Some(family));
+    }
+    let ask = |what| Command::new(&command[0]).arg(what).stdin(Stdio::null()).output();
+    let version = ask("--version")?;
+    let Some(family) = Family::by_version(&String::from_utf8_lossy(&version.stdout)) else { return Ok(None) };
+    // Whose version names gcc's makers may be `ls` as well; only compilers say what machine they compile for.
+    let machine = ask("-dumpmachine")?;
+    let is_machine =
+        machine.status.success() && Family::is_machine(&String::from_utf8_lossy(&machine.stdout));
+    Ok(is_machine.then_some(family))
+}
+
+/// The file that a command is, all links followed.
+fn in_path(command: &OsStr) -> Option<PathBuf> {
+    if command.as_encoded_bytes().contains(&b'/') {
+        return std::fs::canonicalize(command).ok();
+    }
+    let path = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&path).map(|dir| dir.join(command)).find(|file| file.is_file())?;
+    std::fs::canonicalize(found).ok()
 }
 
 /// Our own assembler and linker.

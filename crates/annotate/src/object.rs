@@ -14,13 +14,13 @@ use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Block, End};
 use relive_code::isa::{Decode, fill_len};
 use relive_image::annotations::writer::{self, Chunk, Misfit};
-use relive_image::annotations::{Piece, Unit, checksum, describe};
+use relive_image::annotations::{Piece, Unit, checksum, describe, free};
 use relive_image::bb_addr_map;
 use relive_image::error::ImageError;
 use relive_image::image::Image;
 use relive_image::program::{Program, analyze};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::slice;
 
@@ -95,10 +95,12 @@ pub fn annotate(
     let placed = Placed::new(&object)?;
     let mut image = placed.image()?;
     let is_told = !told.blocks.is_empty() || !image.block_maps.is_empty();
-    let pieces = match pieces(&mut image, &told, &placed) {
+    // Without optimisation registers are free nearly everywhere, and nobody counts on more than the convention.
+    let states_free = is_told && optimisation != "-O0";
+    let pieces = match pieces(&mut image, &told, &placed, states_free) {
         (pieces, true) => pieces,
         (pieces, false) => match again().and_then(|other| facts_of_same(&object, &other)) {
-            Some(told) => self::pieces(&mut image, &told, &placed).0,
+            Some(told) => self::pieces(&mut image, &told, &placed, states_free).0,
             None => pieces,
         },
     };
@@ -168,7 +170,7 @@ fn code_of<'o, 'd>(object: &'o ObjectFile<'d>) -> Vec<(usize, &'o Section<'d>)> 
 }
 
 /// What is found out about all functions, by address, and whether everything is understood.
-fn pieces(image: &mut Image<'_>, told: &Facts, placed: &Placed) -> (Vec<Piece>, bool) {
+fn pieces(image: &mut Image<'_>, told: &Facts, placed: &Placed, states_free: bool) -> (Vec<Piece>, bool) {
     image.stated = match told.blocks.is_empty() {
         false => said::by_facts(told, placed, image),
         true => said::by_block_map(image),
@@ -184,8 +186,31 @@ fn pieces(image: &mut Image<'_>, told: &Facts, placed: &Placed) -> (Vec<Piece>, 
     }
     let mut pieces: Vec<Piece> = program.functions.iter().flat_map(describe).collect();
     pieces.sort_by_key(|piece| piece.range);
+    if states_free {
+        let naked = returns_written_by_hand(told, placed, &program);
+        let is_compiled = |entry| image.stated.covers(entry) && !naked.contains(&entry);
+        free::state(&mut pieces, image, &program, &is_compiled);
+    }
     checksum::seal(&mut pieces, &*image);
     (pieces, program.functions.iter().all(|function| function.cfg.is_understood()))
+}
+
+/// Functions that return by an instruction of the programmer's: how, and with what in which register, is a matter of theirs.
+fn returns_written_by_hand(told: &Facts, placed: &Placed, program: &Program<'_>) -> HashSet<LinkAddr> {
+    let inline: Vec<AddrRange> = told
+        .inline
+        .iter()
+        .map(|&(from, to)| (placed.address(from), placed.address(to)))
+        .map(|(from, to)| AddrRange::new(from, to.max(from)))
+        .collect();
+    if inline.is_empty() {
+        return HashSet::new();
+    }
+    let by_hand = |block: &Block| {
+        block.end == End::Return && inline.iter().any(|range| range.contains(block.last_insn()))
+    };
+    let functions = program.functions.iter().filter(|function| function.cfg.blocks.iter().any(by_hand));
+    functions.map(|function| function.entry).collect()
 }
 
 /// Bytes written as numbers among code.

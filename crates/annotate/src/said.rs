@@ -8,7 +8,7 @@ use relive_code::source::{CodeSource as _, StatedJump, StatedTable};
 use relive_image::annotations::Stated;
 use relive_image::image::Image;
 use relive_image::symbols::SymbolKind;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What gcc said in the text of its assembler.
 #[must_use]
@@ -28,6 +28,7 @@ pub fn by_facts(facts: &Facts, placed: &Placed, image: &Image<'_>) -> Stated {
         no_return: addresses(&facts.no_return),
         data: Vec::new(),
         jumps: facts.jumps.iter().map(|fact| jump(fact, placed, image)).collect(),
+        free: BTreeMap::new(),
     }
 }
 

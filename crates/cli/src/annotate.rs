@@ -1,5 +1,6 @@
 //! `relive annotate`: annotations put into a binary that was built without them, or taken out into a file of their own.
 
+use crate::console::say;
 use crate::instrument::write_program;
 use crate::output::{grouped, percent, several, write_to};
 use crate::remedy::with_remedy;
@@ -154,7 +155,7 @@ fn report(derived: &Derived, output: &Path) {
             notes.push(format!("{} {what}", grouped(count as u64)));
         }
     }
-    eprintln!("{}: {}", output.display(), notes.join(", "));
+    say!("{}: {}", output.display(), notes.join(", "));
 }
 
 fn take_out(args: &Extract) -> Result<()> {

@@ -16,6 +16,14 @@ pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// Say nothing on standard error but what went wrong, and show no progress
+    #[arg(long, short, global = true, help_heading = "Everywhere")]
+    pub(crate) quiet: bool,
+
+    /// Whether messages are coloured. `auto`: if standard error is a terminal, and NO_COLOR is not set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Everywhere")]
+    pub(crate) color: clap::ColorChoice,
 }
 
 /// The commands.
@@ -49,6 +57,8 @@ pub(crate) enum Command {
     Merge(Merge),
     /// Write a profile for another tool: BOLT, compilers, viewers.
     Export(crate::export::Args),
+    /// Make a profile of what another tool saw: branch stacks of perf, profiles of BOLT.
+    Import(crate::import::Args),
     /// Carry a profile over to another build, with a confidence on every number.
     Migrate(crate::migrate::Args),
     /// Profile a new build by an old profile: measure only what does not hold any more, and put both together.
@@ -57,6 +67,12 @@ pub(crate) enum Command {
     Match(crate::matching::Args),
     /// Tell how good a profile is that was carried over to another build, by one measured on that build.
     Evaluate(crate::evaluate::Args),
+    /// Tell what works on this machine and what does not, and why.
+    Doctor(crate::doctor::Args),
+    /// Print completions for a shell.
+    Completions(crate::completions::Args),
+    /// Write manual pages.
+    Man(crate::completions::ManArgs),
 }
 
 const INSPECT_EXAMPLES: &str = "\
@@ -243,6 +259,8 @@ EXAMPLES:
   relive report app.rprof --annotate main
       its source, or else its disassembly, with counts in the margin
   relive report app.rprof --annotate main --disassembly --binary build/app
+  relive report app.rprof --html app.html
+      a page to look at in a browser: functions, their graphs with heat, source and disassembly with counts
   relive report app.rprof --json | jq .modules[0].blocks
 
 Exit status: 0 done, 2 the file cannot be read or is not a profile.";
@@ -256,12 +274,27 @@ pub(crate) struct Report {
 
     /// One function, with counts in the margin: a name as in the symbol table or demangled, or an address
     /// inside it
-    #[arg(long, short, value_name = "FUNCTION", conflicts_with = "json", help_heading = "What to print")]
+    #[arg(
+        long,
+        short,
+        value_name = "FUNCTION",
+        conflicts_with = "json",
+        group = "code",
+        help_heading = "What to print"
+    )]
     pub(crate) annotate: Option<String>,
 
     /// Print everything, not only the top, as JSON (schema: docs/report-json.md)
     #[arg(long, help_heading = "What to print")]
     pub(crate) json: bool,
+
+    /// Write a page that needs nothing beside itself, to look at in a browser (docs/html-report.md)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "annotate", "output"], group = "code", help_heading = "What to print")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// With --html: how large the page may become, in MiB; functions that ran least are left without their code then
+    #[arg(long, value_name = "MIB", default_value_t = 64, requires = "html", help_heading = "How to print")]
+    pub(crate) html_size: u32,
 
     /// How many functions, loops and calls to print
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "How to print")]
@@ -283,8 +316,8 @@ pub(crate) struct Report {
     #[arg(long, short, value_name = "FILE", help_heading = "How to print")]
     pub(crate) output: Option<PathBuf>,
 
-    /// With --annotate: the program that was measured, if it is not where it was
-    #[arg(long, value_name = "FILE", requires = "annotate")]
+    /// With --annotate or --html: the program that was measured, if it is not where it was
+    #[arg(long, value_name = "FILE", requires = "code")]
     pub(crate) binary: Option<PathBuf>,
 
     /// Look for separate debug files below this folder too (may be given several times)

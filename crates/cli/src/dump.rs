@@ -2,9 +2,10 @@
 
 use crate::args::Dump;
 use crate::output::{field, write_to};
-use crate::profiles::{self, callees, count};
+use crate::profiles::{self, count};
 use crate::sequence;
 use anyhow::Result;
+use relive_profile::callees::Callees;
 use relive_profile::model::{Count, Function, Module, Node, Profile, State};
 use std::io::Write;
 
@@ -37,10 +38,10 @@ fn each(profile: &Profile) -> impl Iterator<Item = (&Module, &Function, String)>
 fn functions(profile: &Profile, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "module\tfunction\taddress\tsize\tstate\tentries\tinstructions\treason")?;
     for (module, function, names) in each(profile) {
-        let (state, instructions) = match function.state {
-            State::Measured => ("measured", function.executed_insns().to_string()),
-            State::EntryOnly { .. } => ("entry-only", "-".to_string()),
-            State::NotMeasured { .. } => ("not-measured", "-".to_string()),
+        let state = function.state.name();
+        let instructions = match function.state {
+            State::Measured => function.executed_insns().to_string(),
+            State::EntryOnly { .. } | State::NotMeasured { .. } => "-".to_string(),
         };
         let reason = function.state.reason().or(function.approximate).map_or("", |id| module.text(id));
         writeln!(
@@ -89,11 +90,12 @@ fn evidence(count: Option<Count>) -> String {
 
 fn calls(profile: &Profile, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "module\tcaller\tsite\tcallee\tcount")?;
+    let callees = Callees::new(profile);
     for (module, function, names) in each(profile) {
         for call in &function.calls {
-            for (callee, count) in callees(profile, module, function, call) {
-                let count = count.map_or_else(|| "-".to_string(), |count| count.to_string());
-                writeln!(out, "{names}\t{:#x}\t{}\t{count}", call.address, field(&callee))?;
+            for called in callees.of(module, function, call) {
+                let count = called.count.map_or_else(|| "-".to_string(), |count| count.to_string());
+                writeln!(out, "{names}\t{:#x}\t{}\t{count}", call.address, field(&called.name))?;
             }
         }
     }

@@ -1,16 +1,15 @@
 //! `relive export`: profiles for other tools.
 
+use crate::console::say;
+use crate::measured::{Answers, Files};
 use crate::output::{grouped, write_to};
-use crate::profiles;
-use crate::remedy::with_remedy;
+use crate::{profiles, sequence};
 use anyhow::{Context as _, Result, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args as ClapArgs, builder::TypedValueParser as _};
-use relive_image::loader::{Loaded, Options};
 use relive_interchange::ExportError;
 use relive_interchange::export::{Exporter, FORMATS, Summary};
-use relive_interchange::surroundings::{Surroundings, Symbol};
-use relive_profile::model::{Module, Profile};
+use relive_profile::model::Profile;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -20,6 +19,16 @@ EXAMPLES:
       BOLT lays out the code of app by what it did (link app with -Wl,--emit-relocs)
   relive export run.rprof --format bolt-fdata --module libfoo.so -o libfoo.fdata
       one library of a run
+  relive export app.rprof --format callgrind -o callgrind.out.app
+  kcachegrind callgrind.out.app
+      functions, lines and instructions with counts, and who calls whom
+  relive export app.rprof --format lcov -o app.info && genhtml app.info -o html
+      which lines of the source ran
+  relive analyze calls app.rtrace -o app.rcalls
+  relive export app.rcalls --format flamegraph -o app.svg
+      a flame graph of exact stacks, each call of the trace counted
+  relive export monday.rprof tuesday.rprof --format parquet-functions -o functions.parquet
+      a table for DuckDB, pandas or Spark: all functions of both
 
 What each format can express, and what is lost, is in docs/exchange.md.
 
@@ -29,8 +38,9 @@ Exit status: 0 done, 2 a file cannot be read or written, or the profile does not
 #[derive(ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The profile
-    profile: PathBuf,
+    /// The profile, or calls of a trace (.rcalls); several for tables (parquet-...)
+    #[arg(required = true, value_name = "PROFILE")]
+    profiles: Vec<PathBuf>,
 
     /// What to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
@@ -62,20 +72,53 @@ fn formats() -> impl clap::builder::TypedValueParser<Value = &'static dyn Export
 
 /// Writes the profile as asked.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut profile = profiles::open(&args.profile)?;
-    if let Some(name) = &args.module {
-        choose(&mut profile, name, &args.profile)?;
-    }
-    let files = Files::open(&profile, args.binary.as_deref(), &args.debug_root)?;
     let output = Some(&*args.output).filter(|path| *path != Path::new("-"));
     let mut summary = Summary::default();
+    if let [path] = &args.profiles[..]
+        && sequence::is_one(path)
+    {
+        if args.module.is_some() || args.binary.is_some() {
+            bail!(
+                "{}: --module and --binary are for profiles, and this is a sequence of calls",
+                path.display()
+            );
+        }
+        let calls = sequence::open(path)?;
+        write_to(output, |out| {
+            summary = args.format.write_calls(&calls, out).map_err(explained)?;
+            Ok(())
+        })
+        .with_context(|| path.display().to_string())?;
+        tell(args, &summary);
+        return Ok(());
+    }
+    let mut profiles = Vec::with_capacity(args.profiles.len());
+    for path in &args.profiles {
+        let mut profile = profiles::open(path)?;
+        if let Some(name) = &args.module {
+            choose(&mut profile, name, path)?;
+        }
+        profiles.push((path.display().to_string(), profile));
+    }
+    let modules = || profiles.iter().flat_map(|(_, profile)| &profile.modules);
+    let carried = modules().any(|module| !module.carried.is_empty());
+    let files = Files::open(modules(), args.binary.as_deref(), &args.debug_root)?;
     write_to(output, |out| {
-        summary = args.format.write(&profile, &files, out).map_err(explained)?;
+        summary = args.format.write_several(&profiles, &Answers::new(&files), out).map_err(explained)?;
         Ok(())
     })
-    .with_context(|| args.profile.display().to_string())?;
+    .with_context(|| given(args))?;
+    if carried {
+        summary.notes.push("some counts were carried over from another build, or estimated".to_string());
+    }
     tell(args, &summary);
     Ok(())
+}
+
+/// The profiles, as they were given.
+fn given(args: &Args) -> String {
+    let paths: Vec<String> = args.profiles.iter().map(|path| path.display().to_string()).collect();
+    paths.join(", ")
 }
 
 /// Leaves only the module that is meant.
@@ -97,6 +140,10 @@ fn explained(error: ExportError) -> anyhow::Error {
         ExportError::Missing { .. } => {
             "if the file is not where it was measured, or was stripped, give it, or one with symbols, with --binary"
         }
+        ExportError::OneProfile { .. } => "add them up with `relive merge`, or export each",
+        ExportError::NoCalls { .. } => {
+            "give the profile: `relive analyze profile` makes one of the same trace"
+        }
         _ => return error.into(),
     };
     anyhow::anyhow!("{error} ({remedy})")
@@ -105,66 +152,8 @@ fn explained(error: ExportError) -> anyhow::Error {
 fn tell(args: &Args, summary: &Summary) {
     let written: Vec<String> =
         summary.written.iter().map(|(what, count)| format!("{} {what}", grouped(*count))).collect();
-    eprintln!("{}: {}", args.output.display(), written.join(", "));
+    say!("{}: {}", args.output.display(), written.join(", "));
     for note in &summary.notes {
-        eprintln!("relive: {}: {note}", args.profile.display());
-    }
-}
-
-/// The files that were measured, as far as they are there.
-struct Files {
-    /// With the place of its module in the profile.
-    loaded: Vec<(Vec<u8>, Loaded)>,
-}
-
-impl Files {
-    /// Opens the files of all modules. One that was given must be that of the only module.
-    fn open(profile: &Profile, given: Option<&Path>, debug_roots: &[PathBuf]) -> Result<Self> {
-        let options = Options { debug_roots: debug_roots.to_vec(), ..Options::default() };
-        let mut loaded = Vec::new();
-        match (given, &profile.modules[..]) {
-            (Some(path), [module]) => {
-                let file = Loaded::open(path, &options).map_err(with_remedy)?;
-                if !is_build(&file, module)? {
-                    bail!("{}: not the build that was measured; give that one with --binary", path.display());
-                }
-                loaded.push((module.build_id.clone(), file));
-            }
-            (Some(_), _) => bail!("--binary is for one module: choose it with --module"),
-            (None, modules) => {
-                for module in modules {
-                    if let Ok(file) = Loaded::open(&module.path, &options)
-                        && is_build(&file, module).unwrap_or(false)
-                    {
-                        loaded.push((module.build_id.clone(), file));
-                    }
-                }
-            }
-        }
-        Ok(Self { loaded })
-    }
-
-    fn of(&self, module: &Module) -> Option<&Loaded> {
-        self.loaded.iter().find(|(build_id, _)| *build_id == module.build_id).map(|(_, file)| file)
-    }
-}
-
-/// Whether the file is the one that was measured, as far as it says which build it is.
-fn is_build(file: &Loaded, module: &Module) -> Result<bool> {
-    let image = file.image().map_err(with_remedy).with_context(|| file.path.display().to_string())?;
-    Ok(image.identity.build_id.as_ref().is_none_or(|id| *id == module.build_id))
-}
-
-impl Surroundings for Files {
-    fn symbols(&self, module: &Module) -> Option<Vec<Symbol>> {
-        let image = self.of(module)?.image().ok()?;
-        let symbols = image.symbols.iter().filter(|symbol| symbol.defined).map(|symbol| Symbol {
-            name: symbol.name.clone().into_owned(),
-            address: symbol.addr.0,
-            size: symbol.size,
-            is_function: symbol.is_function(),
-            is_global: symbol.global,
-        });
-        Some(symbols.collect())
+        say!("relive: {}: {note}", given(args));
     }
 }

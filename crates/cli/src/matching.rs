@@ -1,5 +1,7 @@
 //! `relive match`: what of one build is in another.
 
+mod html;
+
 use crate::build::{self, Reading};
 use crate::output::{field, grouped, percent, write_to};
 use crate::progress::{Phase, Progress};
@@ -12,7 +14,7 @@ use relive_image::watch::Watch;
 use relive_matching::across::{Joined, Kind};
 use relive_matching::matching::Procedures;
 use relive_matching::{Fingerprint, Matching, match_builds};
-use relive_profile::model::{Function, Module};
+use relive_profile::model::{Block, Function, Module};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -25,6 +27,8 @@ EXAMPLES:
       the same when the old binary is gone: a profile holds what is needed of it
   relive match app-1.0 app-1.1 --function parse
       the blocks of one function side by side
+  relive match app-1.0 app-1.1 --html match.html
+      both builds side by side, to look at in a browser
   relive match app-1.0 app-1.1 --tsv | awk -F'\\t' '$1 == \"block\" && $4 == \"s\"'
       blocks that were found by similarity
   relive match app-1.0 app-1.1 --tsv | awk -F'\\t' '$1 == \"inlined\"'
@@ -54,6 +58,20 @@ pub(crate) struct Args {
     /// Print the summary as JSON (docs/match-json.md)
     #[arg(long, group = "view", help_heading = "What to print")]
     json: bool,
+
+    /// Write a page that needs nothing beside itself, to look at in a browser (docs/html-report.md)
+    #[arg(
+        long,
+        value_name = "FILE",
+        group = "view",
+        conflicts_with = "output",
+        help_heading = "What to print"
+    )]
+    html: Option<PathBuf>,
+
+    /// With --html: how large the page may become, in MiB; functions that changed least are left without their code then
+    #[arg(long, value_name = "MIB", default_value_t = 64, requires = "html")]
+    html_size: u32,
 
     /// Do not look for separate debug files; debug information itself is never used to match
     #[arg(long)]
@@ -103,12 +121,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     lap("match");
     drop(progress);
     warn_if_poor(&matching, &new, &args.old, &args.new);
-    let written = write_to(args.output.as_deref(), |out| match &args.function {
-        Some(name) => side_by_side(&old, &new, &matching, name, &args.new, out),
-        None if args.tsv => tsv(&old, &new, &matching, out),
-        None if args.json => json(&old, &new, &matching, out),
-        None => summary(&old, &new, &matching, out),
-    });
+    let written = match &args.html {
+        Some(page) => html::run(&old, &new, &matching, page, args),
+        None => write_to(args.output.as_deref(), |out| match &args.function {
+            Some(name) => side_by_side(&old, &new, &matching, name, &args.new, out),
+            None if args.tsv => tsv(&old, &new, &matching, out),
+            None if args.json => json(&old, &new, &matching, out),
+            None => summary(&old, &new, &matching, out),
+        }),
+    };
     // The process ends here: taking millions of blocks apart would only take time.
     std::mem::forget((a, b, matching));
     std::mem::forget((old, new));
@@ -266,6 +287,11 @@ fn tsv(old: &Module, new: &Module, matching: &Matching, out: &mut dyn Write) -> 
 }
 
 fn json(old: &Module, new: &Module, matching: &Matching, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "{}", serde_json::to_string_pretty(&summary_json(old, new, matching))?)?;
+    Ok(())
+}
+
+fn summary_json(old: &Module, new: &Module, matching: &Matching) -> serde_json::Value {
     let mut object = serde_json::Map::new();
     object.insert(
         "old".into(),
@@ -296,8 +322,7 @@ fn json(old: &Module, new: &Module, matching: &Matching, out: &mut dyn Write) ->
     };
     object["procedures"]["stages"] = stages(matching.stages.iter().map(|s| (s.name, s.matched)).collect());
     object["blocks"]["stages"] = stages(matching.block_stages.iter().map(|s| (s.name, s.matched)).collect());
-    writeln!(out, "{}", serde_json::to_string_pretty(&serde_json::Value::Object(object))?)?;
-    Ok(())
+    serde_json::Value::Object(object)
 }
 
 /// Whether someone means `function` by `name`.
@@ -375,8 +400,12 @@ fn side_by_side(
 
 fn listing(function: &Function, block: u32) -> Vec<String> {
     let block = &function.blocks[block as usize];
+    code(function, block).map(|(address, text)| format!("{address:>8x}  {text}")).collect()
+}
+
+/// The instructions of a block: address and text.
+fn code<'f>(function: &'f Function, block: &Block) -> impl Iterator<Item = (u64, String)> + use<'f> {
     let bytes = function.bytes_at(block.address, block.size.into()).unwrap_or_default();
     Decode::new(bytes, LinkAddr(block.address))
-        .map(|insn| format!("{:>8x}  {}", insn.addr().0, insn.text(Syntax::Intel)))
-        .collect()
+        .map(|insn| (insn.addr().0, insn.text(Syntax::Intel).to_string()))
 }

@@ -104,12 +104,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let both: Vec<Old<'_>> =
             olds.iter().zip(&matchings).map(|(module, matching)| Old { module, matching }).collect();
         let likely = |function| survey.likelihood(function);
-        if args.plan.is_some() {
-            let [Old { module: old, matching }] = both[..] else { unreachable!("one old profile") };
-            let planning = Planning { old, new: &new, matching, to: &args.to, likely: &likely };
-            plan = Some(planning.plan(&args.choice)?);
+        if args.plan.is_none() {
+            return Ok(carry(new, &both, &likely));
         }
-        Ok(carry(new, &both, &likely))
+        let [Old { module: old, matching }] = both[..] else { unreachable!("one old profile") };
+        let carried = carry(new.clone(), &both, &likely);
+        let to = &args.to;
+        let planning = Planning { old, new: &new, matching, carried: &carried, to, likely: &likely };
+        plan = Some(planning.plan(&args.choice)?);
+        Ok(carried)
     })?;
     drop(progress);
     if let (Some(path), Some(plan)) = (&args.plan, &plan) {

@@ -9,14 +9,17 @@ use anyhow::{Context as _, Result, bail};
 use relive_image::loader::open_file;
 use relive_impact::analyses::{Aggressive, Analysis, Bohner, Hybrid, Slicing};
 use relive_impact::constructs::Level;
+use relive_impact::significance::Weights;
 use relive_impact::{Builds, Changes};
 use relive_matching::{Matching, match_builds};
 use relive_migrate::carry::{Likelihood, Old, carry};
 use relive_migrate::reprofile::behaviour::{About, Behaviour, Knowledge};
-use relive_migrate::reprofile::checked::{Check, check};
+use relive_migrate::reprofile::checked::{Check, Known, candidates};
 use relive_migrate::reprofile::discriminate::discriminate;
 use relive_migrate::reprofile::plan::{Map, Plan};
+use relive_migrate::reprofile::price::Budget;
 use relive_profile::model::Module;
+use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +34,8 @@ pub(crate) enum Impact {
     Sl,
     /// Sl if more than --threshold of the program changed, else ag
     Hybrid,
-    /// What a checked run of the new build counts differently, and functions with changes it did not come to
+    /// What costs little to count (--budget); of the rest, what a checked run of the new build counts differently, and
+    /// functions with changes it did not come to
     Checked,
 }
 
@@ -55,6 +59,11 @@ pub(crate) struct Choice {
         help_heading = "What is measured again")]
     pub(crate) threshold: f64,
 
+    /// With --impact hybrid: what kinds of statements (call, branch, other) and of changes (changed, added, deleted) count for in that
+    /// share, 1 if nothing is said. With sources, statements all count the same
+    #[arg(long, value_name = "KIND=NUMBER", value_delimiter = ',', help_heading = "What is measured again")]
+    pub(crate) weigh: Vec<String>,
+
     /// What the profile is about: edges, loops, call-graph, call-frequencies, call-sequence, strides,
     /// reuse-distances, or a behaviour that --knowledge adds
     #[arg(
@@ -75,11 +84,31 @@ pub(crate) struct Choice {
     #[arg(long, value_name = "FILE", help_heading = "What is measured again")]
     pub(crate) knowledge: Option<PathBuf>,
 
+    /// With --behaviour call-sequence: the sequence of the old build. Functions of which it may not tell what they call in the new
+    /// one are measured, so that `relive merge --plan` finds all it needs
+    #[arg(long, value_name = "RCALLS", help_heading = "What is measured again")]
+    pub(crate) sequence: Option<PathBuf>,
+
     /// With --impact checked: what the old build and the new build, measured in full, did on the same input. May be
     /// given several times
     #[arg(long, num_args = 2, value_names = ["OLD", "FRESH"], action = clap::ArgAction::Append,
         help_heading = "What is measured again")]
     pub(crate) check: Vec<PathBuf>,
+
+    /// With --impact checked: count what is cheap in any case, up to this share of what it costs to count everything
+    #[arg(long, value_name = "SHARE", default_value_t = BUDGET, value_parser = share,
+        help_heading = "What is measured again")]
+    pub(crate) budget: f64,
+}
+
+/// A twentieth leaves the rest of the time to be saved, and is enough for most entries (`relive-benchmarks profmig`).
+const BUDGET: f64 = 0.05;
+
+fn share(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "a number from 0 to 1".to_owned())
 }
 
 impl Choice {
@@ -143,6 +172,8 @@ pub(crate) struct Planning<'a> {
     pub(crate) old: &'a Module,
     pub(crate) new: &'a Module,
     pub(crate) matching: &'a Matching,
+    /// The old profile, carried over to the new build.
+    pub(crate) carried: &'a Module,
     /// Where the new build is.
     pub(crate) to: &'a Path,
     pub(crate) likely: &'a Likelihood<'a>,
@@ -155,6 +186,11 @@ impl Planning<'_> {
         let behaviours: Vec<&Behaviour> = behaviours.iter().collect();
         let builds = Builds::new(self.old, self.new, self.matching);
         let mut changes = Changes::of_builds(&builds);
+        let mut weights = Weights::default();
+        for weight in &choice.weigh {
+            weights.set(weight).context("--weigh")?;
+        }
+        changes.weigh(&builds, &weights);
         if let (Some(old), Some(new)) = (&choice.old_source, &choice.new_source) {
             let sources = Compared::read(old, new)?;
             sources.check((self.old, old), (self.new, new))?;
@@ -162,7 +198,7 @@ impl Planning<'_> {
                 let (old, new) = (&self.old.functions[old as usize], &self.new.functions[new as usize]);
                 sources.is_same((self.old, old), (self.new, new))
             });
-            changes.significance = sources.significance();
+            changes.significance = sources.significance(&weights);
         }
         let values = behaviours.iter().any(|behaviour| behaviour.values);
         let slicing = Slicing { values };
@@ -175,24 +211,48 @@ impl Planning<'_> {
         };
         let affected = analysis.affected(&builds, &changes);
         let (name, decisions) = if choice.impact == Impact::Checked {
-            let runs = self.checks(choice)?;
+            let budget = Budget::new(self.carried, &behaviours, choice.budget);
+            let runs = self.checks(choice, &behaviours, budget)?;
             let checks: Vec<Check<'_>> =
                 runs.iter().map(|(carried, fresh)| Check { carried, fresh }).collect();
-            ("checked", check(&builds, &affected, &behaviours, &checks))
+            let (carried, behaviours) = (self.carried, &behaviours[..]);
+            let blocks = &changes.new;
+            let known = Known { builds: &builds, changed: &affected, blocks, carried, behaviours, budget };
+            ("checked", known.check(&checks))
         } else {
             (analysis.name(), discriminate(&builds, &affected, &behaviours, &classes()))
         };
         let names = behaviours.iter().map(|behaviour| behaviour.name.clone()).collect();
-        let mut plan = Plan::new(self.old, self.new, name, names, changes.significance, &decisions);
+        let mut plan = Plan::new(self.old, self.carried, name, names, changes.significance, &decisions);
         if behaviours.iter().any(|behaviour| behaviour.values || behaviour.order) {
             plan.map = Some(Map::of(&builds, &changes));
+        }
+        if let Some(old) = &choice.sequence {
+            if plan.map.is_none() {
+                bail!("--sequence is for --behaviour call-sequence, which is not asked for");
+            }
+            let required = crate::sequence::required(old, &plan, self.carried)?;
+            plan.measure_too(&required, "its executions do not all make the same calls");
         }
         Ok(plan)
     }
 
+    /// What a checked run of the new build has to count, by addresses of functions and blocks.
+    pub(crate) fn candidates(&self, choice: &Choice) -> Result<HashMap<u64, HashSet<u64>>> {
+        let behaviours = choice.behaviours()?;
+        let behaviours: Vec<&Behaviour> = behaviours.iter().collect();
+        let budget = Budget::new(self.carried, &behaviours, choice.budget);
+        Ok(candidates(self.carried, &behaviours, budget))
+    }
+
     /// What was expected of checked runs of the new build, and what they did.
-    fn checks(&self, choice: &Choice) -> Result<Vec<(Module, Module)>> {
-        if choice.check.is_empty() {
+    fn checks(
+        &self,
+        choice: &Choice,
+        behaviours: &[&Behaviour],
+        budget: Budget,
+    ) -> Result<Vec<(Module, Module)>> {
+        if choice.check.is_empty() && !candidates(self.carried, behaviours, budget).is_empty() {
             bail!(
                 "--impact checked needs a run to go by: --check OLD FRESH, profiles of the old and the new build on \
                  the same input, a short one"

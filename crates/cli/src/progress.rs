@@ -1,5 +1,6 @@
 //! Shows on a terminal how far long work is, and leaves nothing behind.
 
+use crate::console::{is_plain, is_quiet};
 use relive_image::watch::Watch;
 use std::io::{IsTerminal as _, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,8 +37,8 @@ impl Progress {
     /// Begins with the first of `phases`. Draws only if standard error is a terminal that knows how to clear
     /// a line.
     pub(crate) fn start(phases: &'static [Phase]) -> Self {
-        let plain = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        let out = (std::io::stderr().is_terminal() && !plain).then(std::io::stderr);
+        let is_wanted = std::io::stderr().is_terminal() && !is_plain() && !is_quiet();
+        let out = is_wanted.then(std::io::stderr);
         Self::on(out, phases, PATIENCE)
     }
 

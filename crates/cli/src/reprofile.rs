@@ -20,6 +20,7 @@ use relive_matching::match_builds;
 use relive_migrate::carry::{Old, carry};
 use relive_migrate::reprofile::unite::unite;
 use relive_probe::survey::Survey;
+use relive_probe::weights::Weights;
 use relive_profile::file;
 use relive_profile::model::{Module, Profile};
 use relive_rewrite::module::Selection;
@@ -38,7 +39,7 @@ EXAMPLES:
       for the new build
   relive reprofile app-1.0.rprof --to app-1.1 -o app-1.1.rprof --impact checked \\
       --check-profile small-1.0.rprof --check-command '{} small.txt' -- {} input.txt
-      a short run of all of it first tells what counts something else now, and that is measured
+      what costs next to nothing is counted; of the rest, a short run first tells what counts something else now
 
 Exit status: 0 done, 2 a file cannot be read, or the command cannot be run or failed.";
 
@@ -72,6 +73,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
 
+    /// Keep the program that measures the rest too
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+
     /// Show how long each step took
     #[arg(long)]
     timings: bool,
@@ -81,8 +86,15 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-const PHASES: &[Phase] =
-    &[("read", 30), ("compare", 20), ("check", 10), ("plan", 10), ("rewrite", 20), ("run", 10)];
+const PHASES: &[Phase] = &[
+    ("read", 30),
+    ("compare", 20),
+    ("carry", 10),
+    ("check", 10),
+    ("plan", 10),
+    ("rewrite", 20),
+    ("run", 10),
+];
 
 /// Does the whole round.
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -107,30 +119,41 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let matching = match_builds(&fingerprint(&old, &args.profile)?, &fingerprint(&new, &args.to)?);
     timings.lap("compare");
     progress.next();
+    let likely = |function| survey.likelihood(function);
+    let carried = carry(new.clone(), &[Old { module: &old, matching: &matching }], &likely);
+    let weights = Weights::new(&carried);
+    timings.lap("carry");
+    progress.next();
+    let mut choice = args.choice.clone();
     let subject = Subject {
         binary: &args.to,
         image: &image,
         program: &program,
         lines: &lines,
         mode: CountMode::Edges.into(),
-        calls: true,
+        calls: choice.behaviours()?.iter().any(|behaviour| behaviour.about.has_calls()),
         trap: false,
-        weights: None,
+        weights: Some(&weights),
         pattern: "./relive.rprof",
     };
     let made = Making { subject: &subject, scratch: &scratch.0, binary: &args.to };
-    let mut choice = args.choice.clone();
+    let to = &args.to;
+    let planning =
+        Planning { old: &old, new: &new, matching: &matching, carried: &carried, to, likely: &likely };
+    let mut increments = 0;
     if let (Impact::Checked, Some(profile), Some(command)) =
         (choice.impact, &args.check_profile, &args.check_command)
     {
-        let all = made.program("all", &|_| true, progress.watch())?;
-        let fresh = made.measure(&all, &shell(command), "check")?;
-        choice.check.extend([profile.clone(), fresh]);
+        let candidates = planning.candidates(&choice)?;
+        if !candidates.is_empty() {
+            let some = made.program("check", &Wanted::blocks(&program, candidates), progress.watch())?;
+            let fresh = made.measure(&some, &shell(command), "check")?;
+            increments += choose(profiles::open(&fresh)?.modules, &fresh, to)?.increments();
+            choice.check.extend([profile.clone(), fresh]);
+        }
     }
     timings.lap("check");
     progress.next();
-    let likely = |function| survey.likelihood(function);
-    let planning = Planning { old: &old, new: &new, matching: &matching, to: &args.to, likely: &likely };
     let plan = planning.plan(&choice)?;
     if let Some(path) = &args.plan {
         write_to(Some(path), |out| Ok(out.write_all(plan.write().as_bytes())?))?;
@@ -138,15 +161,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let exempt: HashSet<u64> = plan.exempt_addresses().into_iter().collect();
     timings.lap("plan");
     progress.next();
-    let wanted = Wanted::by_plan(&program, &plan);
-    let rest = made.program("rest", &wanted, progress.watch())?;
-    timings.lap("rewrite");
-    progress.next();
-    let fresh = made.measure(&rest, &args.command, "fresh")?;
-    timings.lap("run");
-    let carried = carry(new, &[Old { module: &old, matching: &matching }], &likely);
-    let fresh: Module = choose(profiles::open(&fresh)?.modules, &fresh, &args.to)?;
-    let merged = unite(&carried, &fresh, &|address| exempt.contains(&address))?;
+    let mut fresh = None;
+    // If everything holds, there is nothing to measure.
+    if !plan.measure.is_empty() {
+        let wanted = Wanted::by_plan(&program, &plan);
+        let rest = made.program("rest", &wanted, progress.watch())?;
+        if let Some(kept) = &args.program {
+            let bytes = std::fs::read(&rest).with_context(|| format!("cannot read {}", rest.display()))?;
+            write_program(to, kept, &bytes)?;
+        }
+        timings.lap("rewrite");
+        progress.next();
+        let profile = made.measure(&rest, &args.command, "fresh")?;
+        timings.lap("run");
+        fresh = Some(choose(profiles::open(&profile)?.modules, &profile, to)?);
+    }
+    let merged = match &fresh {
+        Some(fresh) => unite(&carried, fresh, &|address| exempt.contains(&address))?,
+        None => carried,
+    };
+    increments += fresh.as_ref().map_or(0, Module::increments);
     drop(progress);
     let profile = Profile { modules: vec![merged] };
     write_to(Some(&args.output), |out| Ok(out.write_all(&file::write(&profile))?))?;
@@ -157,10 +191,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let held = plan.exempt.len() as u64;
     writeln!(
         out,
-        "  functions taken over {:>8}  {}\n  measured again       {:>8}",
+        "  functions taken over {:>14}  {}\n  measured again       {:>14}\n  counts               {:>14}",
         grouped(held),
         percent(held, all),
-        grouped(plan.measure.len() as u64)
+        grouped(plan.measure.len() as u64),
+        grouped(increments)
     )?;
     if args.timings {
         timings.print();

@@ -1,11 +1,22 @@
-//! `relive dump --sequence`: the calls of a `.rcalls`, one in the other.
+//! Sequences of calls, `.rcalls`: `relive dump --sequence`, and what plans need to know of them.
 
 use crate::output::field;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
+use relive_impact::calls::Calls;
+use relive_migrate::reprofile::plan::Plan;
+use relive_profile::model::{Callee, Module};
 use relive_sequence::model::{Call, NONE, Step};
-use relive_sequence::{Sequence, file};
-use std::io::Write;
+use relive_sequence::{CallMap, Sequence, file, require};
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write};
 use std::path::Path;
+
+/// Whether a file says that it is a sequence.
+pub(crate) fn is_one(path: &Path) -> bool {
+    let mut magic = [0; file::MAGIC.len()];
+    std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok())
+        && magic == file::MAGIC
+}
 
 /// Reads a sequence.
 pub(crate) fn open(path: &Path) -> Result<Sequence> {
@@ -13,6 +24,50 @@ pub(crate) fn open(path: &Path) -> Result<Sequence> {
     file::read(&bytes).with_context(|| {
         format!("{}: not calls that can be read (`relive analyze calls` writes them)", path.display())
     })
+}
+
+/// What of the old build is what of the new one, if a plan says so.
+pub(crate) fn call_map(plan: &Plan) -> Option<CallMap> {
+    let map = plan.map.as_ref()?;
+    Some(CallMap {
+        old: plan.old.build_id.clone(),
+        new: plan.new.build_id.clone(),
+        functions: map.functions.iter().copied().collect(),
+        sites: map.sites.iter().copied().collect(),
+        code: map.code.iter().map(|&(old, len, new)| (old, (len, new))).collect(),
+    })
+}
+
+/// Functions that a plan exempts, by address, although the old sequence may not tell what they call in the new build, which is
+/// `carried` with the counts and the targets of calls that are expected of it.
+pub(crate) fn required(old: &Path, plan: &Plan, carried: &Module) -> Result<BTreeSet<u64>> {
+    let sequence = open(old)?;
+    let Some(map) = call_map(plan) else { return Ok(BTreeSet::new()) };
+    if !sequence.modules.iter().any(|module| map.is_old(Some(module))) {
+        bail!(
+            "{}: not calls of build {}, which the profile is of; trace that build (`relive trace`, `relive analyze calls`)",
+            old.display(),
+            map.old
+        );
+    }
+    let address = |function: u32| carried.functions[function as usize].address;
+    let known = Calls::of(carried);
+    let mut calls: Vec<(u64, u64)> = (0..carried.functions.len() as u32)
+        .flat_map(|caller| {
+            known.callees(caller).iter().map(move |&callee| (address(caller), address(callee)))
+        })
+        .collect();
+    // What is called by a pointer may be whatever data points to.
+    let entries: BTreeSet<u64> = carried.functions.iter().map(|function| function.address).collect();
+    let pointed: BTreeSet<u64> =
+        carried.pointers.iter().map(|pointer| pointer.to).filter(|to| entries.contains(to)).collect();
+    let by_pointer = carried
+        .functions
+        .iter()
+        .filter(|function| function.calls.iter().any(|call| matches!(call.callee, Callee::Indirect { .. })));
+    calls.extend(by_pointer.flat_map(|caller| pointed.iter().map(|&callee| (caller.address, callee))));
+    let exempt: BTreeSet<u64> = plan.exempt_addresses().into_iter().collect();
+    Ok(require(&sequence, &map, &exempt, &calls))
 }
 
 /// Which calls are printed, and how.

@@ -1,6 +1,7 @@
 //! Two source trees, and what of a build's code they say has not changed.
 
 use anyhow::{Context as _, Result, bail};
+use relive_impact::significance::Weights;
 use relive_profile::model::{Function, Module};
 use relive_sources::{Changes, FileId, Span, Tree, compare};
 use std::collections::HashMap;
@@ -38,8 +39,8 @@ impl Compared {
     }
 
     /// How much of the program changed, in statements.
-    pub(crate) fn significance(&self) -> f64 {
-        self.changes.statements.significance()
+    pub(crate) fn significance(&self, weights: &Weights) -> f64 {
+        self.changes.statements.weighed([weights.changed, weights.added, weights.deleted])
     }
 
     /// Whether no line of an old and of a new function changed, as far as lines of both are known.

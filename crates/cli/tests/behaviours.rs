@@ -226,6 +226,36 @@ fn by_a_plan() {
     }
 }
 
+/// A function that does other things from one execution to the next cannot be taken over if it is called anew: the plan knows by the old sequence.
+#[test]
+fn what_a_sequence_requires() {
+    let old = figure("bound = 1; foo(); bound = 2; foo();", "bound", "");
+    let new = figure("bound = 2; foo(); bound = 1; foo(); bound = 3; foo();", "bound", "");
+    let at = |name: &str| text(&new.path(name)).to_string();
+    let (program, profile, plan) = (at("program"), at("old.rprof"), at("by.json"));
+    let (before, partial, merged) = (at("old.rcalls"), at("partial.rcalls"), at("merged.rcalls"));
+    stdout(&["run", "-o", &profile, "--", text(&old.path("program"))]);
+    stdout(&["analyze", "calls", text(&old.trace), "-o", &before]);
+    let migrate = ["migrate", &profile, "--to", &program, "--plan", &plan, "--behaviour", "call-sequence"];
+    let merge = || {
+        stdout(&["analyze", "calls", text(&new.trace), "--except", &plan, "-o", &partial]);
+        relive(&["merge", &before, &partial, "--plan", &plan, "-o", &merged])
+    };
+    stdout(&migrate);
+    let output = merge();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("foo has to be measured") && said.contains("--sequence"), "{said}");
+    stdout(&[&migrate[..], &["--sequence", &before]].concat());
+    assert!(merge().status.success());
+    let flat = stdout(&["dump", &merged, "--sequence", "--flat", "--under", "main"]);
+    assert_eq!(flat.trim_end(), "main foo fi fi foo fi foo fi fi fi");
+    stdout(&["analyze", "calls", text(&new.trace), "-o", &partial]);
+    let output = relive(&[&migrate[..], &["--sequence", &partial]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not calls of build"));
+}
+
 const LEAVING: &str = r#"
 #include <setjmp.h>
 #include <signal.h>

@@ -225,6 +225,88 @@ fn counts_are_the_same_with_annotations() {
 }
 
 /// Functions that are not understood.
+/// Callers keep values where they know that `step` leaves them alone; nobody knows what callers of `sum` do.
+const CALLED: &str = "
+__attribute__((noinline)) static long step(long x) { while (x > 100) x -= x >> 3; return x; }
+long several(long a, long b, long c, long d) { return step(a) + b + step(c) + d + step(b); }
+long sum(const long *at, long count) { long all = 0; for (long i = 0; i < count; i++) all += at[i] ^ i; return all; }
+";
+
+/// Calls `sum` from code that nobody understands, and finds its way by arithmetic.
+const CALLER: &str = "
+.globl main
+main:
+    push %rbx
+    lea numbers(%rip), %rdi
+    mov $4, %esi
+    call sum
+    mov %rax, %rbx
+    lea around(%rip), %rax
+    and $7, %ebx
+    lea (%rax,%rbx,4), %rax
+    jmp *%rax
+around:
+    .rept 8
+    nopl (%rax)
+    nop
+    .endr
+    mov %ebx, %eax
+    pop %rbx
+    ret
+.data
+numbers: .quad 3, 1, 4, 1
+.section .note.GNU-stack
+";
+
+fn free(file: &Path) -> Vec<String> {
+    let all = inspect(file)["annotations"]["free"].clone();
+    let all = all.as_array().expect("a list").iter();
+    all.map(|free| free["registers"].as_str().expect("names").to_string()).collect()
+}
+
+#[test]
+fn registers_are_free_behind_returns() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::write(path("called.c"), CALLED).unwrap();
+    fs::write(path("caller.s"), CALLER).unwrap();
+    let cc = |args: &[&str]| succeed(Command::new(RELIVE).args(["cc", "--"]).args(args).current_dir(&dir));
+    for compiler in ["gcc", "clang-19"] {
+        cc(&[compiler, "-O2", "-fno-tree-vectorize", "-c", "called.c"]);
+        cc(&[compiler, "called.o", "caller.s", "-o", "program"]);
+        assert!(free(&path("program")).iter().any(|set| set.contains("r11")), "{compiler}");
+        // Analysis has to fear that `main` keeps something in any register.
+        succeed(Command::new("objcopy").args(["-R", ".annotate", "program", "bare"]).current_dir(&dir));
+        let told_by_loops = |name: &str| -> u64 {
+            let args = ["instrument", name, "-o", "counted", "--verify"];
+            let made = succeed(Command::new(RELIVE).args(args).current_dir(&dir));
+            let status =
+                |program: &str| Command::new(path(program)).current_dir(&dir).status().unwrap().code();
+            assert_eq!(status("counted"), status("program"), "{compiler} {name}");
+            let said = String::from_utf8_lossy(&[made.stdout, made.stderr].concat()).into_owned();
+            let before = said.split(" told by loops").next().and_then(|text| text.split(' ').next_back());
+            before.and_then(|number| number.parse().ok()).expect(&said)
+        };
+        assert!(told_by_loops("program") > told_by_loops("bare"), "{compiler}");
+    }
+    // What a caller relies on is not free.
+    fs::write(path("kept.c"), "__attribute__((preserve_most)) long kept(long *at, long n) {
+        long all = 0; for (long i = 0; i < n; i++) { at[i] += i * n; all += at[i] >> 3 ^ at[n]; } *at = all; return n; }").unwrap();
+    cc(&[
+        "clang-19",
+        "-O2",
+        "-fno-vectorize",
+        "-fno-unroll-loops",
+        "-shared",
+        "-fPIC",
+        "kept.c",
+        "-o",
+        "kept.so",
+    ]);
+    let kept = free(&path("kept.so"));
+    assert!(kept.is_empty(), "{kept:?}");
+}
+
 fn not_understood(file: &Path) -> u64 {
     let found = inspect(file);
     found["functions"]["total"].as_u64().unwrap() - found["functions"]["understood"].as_u64().unwrap()
@@ -338,4 +420,20 @@ fn compilers_answer_and_fail_as_without() {
     let unknown = Command::new(RELIVE).args(["cc", "--", "/nowhere/gcc", "-c", "a.c"]).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("/nowhere/gcc"));
+}
+
+#[test]
+fn what_is_no_compiler_is_told_from_one() {
+    // Its version names the same makers as gcc's.
+    let ls = Command::new(RELIVE).args(["cc", "--", "ls", "-c", "x.c"]).output().unwrap();
+    assert_eq!(ls.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&ls.stderr);
+    assert!(said.contains("ls is neither gcc nor clang"), "{said}");
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.c"), "int a(int x) { return x + 1; }").unwrap();
+    std::os::unix::fs::symlink("/usr/bin/gcc", dir.path().join("my-cc")).unwrap();
+    for compiler in ["cc", "./my-cc"] {
+        succeed(Command::new(RELIVE).args(["cc", "--", compiler, "-c", "a.c"]).current_dir(&dir));
+        assert!(sections(&dir.path().join("a.o")).contains(".annotate"), "{compiler}");
+    }
 }

@@ -3,6 +3,7 @@
 use crate::blocks::Blocks;
 use crate::builds::{Builds, Place, place};
 use crate::same::Functions;
+use crate::significance::Weights;
 use rayon::prelude::*;
 use relive_profile::model::{DataKind, Module};
 
@@ -49,7 +50,7 @@ impl Changes {
             }
         }
         changes.compare_data(builds);
-        changes.weigh(builds);
+        changes.weigh(builds, &Weights::default());
         changes
     }
 
@@ -77,17 +78,8 @@ impl Changes {
     }
 
     /// Works out how much of the program changed.
-    pub fn weigh(&mut self, builds: &Builds<'_>) {
-        let all = |module: &Module| -> u64 {
-            module.functions.iter().flat_map(|f| &f.blocks).map(|b| u64::from(b.insns)).sum()
-        };
-        let of = |module: &Module, blocks: &Blocks| -> u64 {
-            let insns = |(f, b): (u32, u32)| module.functions[f as usize].blocks[b as usize].insns;
-            blocks.iter().map(|block| u64::from(insns(block))).sum()
-        };
-        let changed = of(builds.old, &self.old) + of(builds.new, &self.new);
-        let all = all(builds.old) + all(builds.new);
-        self.significance = changed as f64 / all.max(1) as f64;
+    pub fn weigh(&mut self, builds: &Builds<'_>, weights: &Weights) {
+        self.significance = weights.significance(builds, &self.old, &self.new);
     }
 
     /// Whether anything of a new function, or of the old one it was, changed; a function without a partner has changed.

@@ -17,6 +17,7 @@ pub mod calls;
 pub mod changes;
 pub mod constructs;
 mod same;
+pub mod significance;
 pub mod slice;
 
 pub use analyses::{Affected, Analysis};

@@ -24,9 +24,58 @@ pub enum ExportError {
         /// What it needs.
         needs: String,
     },
+    /// The format describes one profile.
+    #[error("{format} is about one profile, not {profiles}")]
+    OneProfile {
+        /// Which format.
+        format: &'static str,
+        /// How many were given.
+        profiles: usize,
+    },
+    /// The format has no place for calls in their order.
+    #[error("{format} is about counts, and this is a sequence of calls")]
+    NoCalls {
+        /// Which format.
+        format: &'static str,
+    },
     /// It cannot be written.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// Why a file cannot be read as a profile.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// A line that is not of the format.
+    #[error("line {line}: {what}")]
+    Malformed {
+        /// Which line, counted from one.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The file says nothing of this program.
+    #[error("{what}")]
+    Nothing {
+        /// What was looked for and not found.
+        what: String,
+    },
+    /// The measured file lacks something that the format cannot do without.
+    #[error("{module}: the format needs {needs}")]
+    Missing {
+        /// Path of the module.
+        module: String,
+        /// What it needs.
+        needs: String,
+    },
+}
+
+impl ImportError {
+    /// Something is wrong with a line.
+    pub(crate) fn line(line: usize, what: impl Into<String>) -> Self {
+        Self::Malformed { line, what: what.into() }
+    }
 }
 
 fn listed(modules: &[String]) -> String {

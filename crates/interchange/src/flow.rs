@@ -3,7 +3,7 @@
 use relive_code::addr::LinkAddr;
 use relive_code::isa::Decode;
 use relive_profile::model::{Block, Count, EdgeKind, Function, Node};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// A way that control took inside of a function, or into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,22 +52,105 @@ pub(crate) fn ways(function: &Function) -> Vec<Way> {
     ways
 }
 
-/// The address of the last instruction of a block that is no padding; `None` if the profile does not hold its code.
+/// The address of the last instruction of a block; `None` if the profile does not hold its code.
 pub(crate) fn last_instruction(function: &Function, block: &Block) -> Option<u64> {
     let bytes = function.bytes_at(block.address, block.size.into())?;
-    let mut last = None;
-    for insn in Decode::new(bytes, LinkAddr(block.address)) {
-        if last.is_none() || !insn.is_padding() {
-            last = Some(insn.addr().0);
+    Decode::new(bytes, LinkAddr(block.address)).last().map(|insn| insn.addr().0)
+}
+
+/// What ran between two branches: from the first instruction to the last, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stretch {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// Whether a call came back to where it begins.
+    pub(crate) is_behind_call: bool,
+}
+
+/// Stretches that add up to the counts of a function, and how often each ran. Which way into a stretch goes with which way out of it
+/// is not known: what came in first goes out first.
+pub(crate) fn stretches(function: &Function) -> Vec<(Stretch, u64)> {
+    let mut order: Vec<u32> = (0..function.blocks.len() as u32).collect();
+    order.sort_unstable_by_key(|&block| function.blocks[block as usize].address);
+    let (mut on, mut returned) = (HashMap::new(), HashMap::<u32, u64>::new());
+    for way in ways(function) {
+        match (way.kind, way.from) {
+            (EdgeKind::FallThrough, Some(from)) => drop(on.insert(from, (way.to, way.count))),
+            (EdgeKind::CallReturn, _) => *returned.entry(way.to).or_default() += way.count,
+            _ => {}
         }
     }
-    last
+    let mut found = Vec::new();
+    // Where what is under way began, the earliest first, and how often.
+    let mut open: VecDeque<(u64, bool, u64)> = VecDeque::new();
+    for (i, &number) in order.iter().enumerate() {
+        let block = &function.blocks[number as usize];
+        let count = block.count.map_or(0, Count::value);
+        let came_on: u64 = open.iter().map(|&(.., count)| count).sum();
+        let begin = count.saturating_sub(came_on);
+        let behind_call = returned.get(&number).map_or(0, |&returned| begin.min(returned));
+        for (is_behind_call, count) in [(true, behind_call), (false, begin - behind_call)] {
+            if count > 0 {
+                open.push_back((block.address, is_behind_call, count));
+            }
+        }
+        let next = order
+            .get(i + 1)
+            .filter(|&&next| function.blocks[next as usize].address == block.address + u64::from(block.size));
+        let goes_on = on.get(&number).filter(|(to, _)| Some(to) == next).map_or(0, |&(_, count)| count);
+        let mut ends = count.max(came_on).saturating_sub(goes_on);
+        let Some(last) = last_instruction(function, block) else {
+            open.clear();
+            continue;
+        };
+        while ends > 0
+            && let Some((first, is_behind_call, left)) = open.front_mut()
+        {
+            let part = ends.min(*left);
+            found.push((Stretch { first: *first, last, is_behind_call: *is_behind_call }, part));
+            *left -= part;
+            ends -= part;
+            if *left == 0 {
+                open.pop_front();
+            }
+        }
+    }
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use relive_profile::model::{Edge, State, TextId};
+
+    #[test]
+    fn stretches_add_up() {
+        let mut function = Function::new(TextId::default(), 0x10, 3, State::Measured);
+        function.pieces = vec![relive_profile::model::Piece { start: 0x10, len: 3 }];
+        function.code = vec![0x90; 3];
+        let block = |address, count| Block {
+            address,
+            size: 1,
+            insns: 1,
+            line: None,
+            is_entry: false,
+            is_landing_pad: false,
+            counter: None,
+            count: Some(Count::measured(count)),
+        };
+        function.blocks = vec![block(0x10, 5), block(0x11, 100), block(0x12, 7)];
+        let edge = |from, to, count| Edge {
+            from: Node::block(from),
+            to: Node::block(to),
+            counter: None,
+            kind: EdgeKind::FallThrough,
+            count: Some(Count::measured(count)),
+        };
+        // The middle one is a loop of its own; two come to the last from elsewhere.
+        function.edges = vec![edge(0, 1, 5), edge(1, 2, 5)];
+        let found: Vec<_> = stretches(&function).iter().map(|(s, count)| (s.first, s.last, *count)).collect();
+        assert_eq!(found, [(0x10, 0x11, 5), (0x11, 0x11, 90), (0x11, 0x12, 5), (0x12, 0x12, 2)]);
+    }
 
     #[test]
     fn shared_tables_are_divided() {

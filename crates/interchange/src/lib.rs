@@ -7,12 +7,18 @@
 //! | module | does |
 //! |---|---|
 //! | [`export`] | formats that are written |
+//! | [`import`] | formats that are read |
 //! | [`surroundings`] | what a format may ask of the measured file |
 
 mod bolt;
 pub mod error;
 pub mod export;
 mod flow;
+pub mod import;
+mod json;
+mod places;
+mod stacks;
 pub mod surroundings;
+mod xml;
 
-pub use error::ExportError;
+pub use error::{ExportError, ImportError};

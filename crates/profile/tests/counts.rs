@@ -249,7 +249,8 @@ fn carried(dice: &mut Dice, mut module: Module) -> Module {
     module.layout.counters = 0;
     module.layout.overflows = 0;
     module.layout.modules = 0;
-    let mut origins = vec![Origin::Measured, Origin::Derived, Origin::ControlFlow, Origin::Inferred];
+    let mut origins =
+        vec![Origin::Measured, Origin::Derived, Origin::ControlFlow, Origin::Inferred, Origin::Sampled];
     origins.extend(Level::ALL.map(Origin::Matched));
     let carry = |dice: &mut Dice, count: &mut Option<Count>| {
         let origin = origins[dice.roll(origins.len() as u64) as usize];

@@ -243,10 +243,10 @@ fn counts_that_were_carried_over() {
     read(&carried(|_| {})).expect("readable");
     // As files were before there was a confidence.
     read(&carried(|module| assert_eq!(counts(module).confidence, []))).expect("readable");
-    for origin in [0, 1, 2, 3, 4, 8, 16] {
+    for origin in [0, 1, 2, 3, 4, 5, 8, 16] {
         read(&carried(|module| counts(module).origin[0] = origin)).expect("readable");
     }
-    for origin in [5, 7, 17, u32::MAX] {
+    for origin in [6, 7, 17, u32::MAX] {
         refused(&carried(|module| counts(module).origin[0] = origin), "unknown origin");
     }
     let with_confidence = |percent| {

@@ -7,12 +7,15 @@ use crate::stopwatch::timed;
 use prost::Message as _;
 use relive_abi::rprof::{MAGIC, SlotLayout, VERSION};
 use relive_abi::{PAGE, hash, page_up};
+use relive_interchange::export::FORMATS;
+use relive_interchange::surroundings::Nothing;
 use relive_migrate::evaluate::evaluate;
 use relive_profile::model::Profile;
 use relive_profile::{file, flow, merge, proto};
 
 /// What must hold of every profile: it is read or refused with a reason; what was read can be asked anything,
-/// added up, written and read again, and writing changes nothing any more; and it is as good as itself.
+/// added up, written in every format that can hold it, written and read again, and writing changes nothing any more; and it is as good as
+/// itself.
 ///
 /// # Panics
 /// If it does not hold.
@@ -47,6 +50,11 @@ fn check_profile(profile: Profile) {
             for line in function.blocks.iter().filter_map(|block| block.line) {
                 let _ = module.file(line);
             }
+        }
+    }
+    for format in FORMATS {
+        if let Err(why) = format.write(&profile, &Nothing, &mut std::io::sink()) {
+            assert!(!why.to_string().is_empty());
         }
     }
     if let Ok(found) = evaluate(&profile, &profile) {

@@ -96,7 +96,7 @@ fn carried(measured: &[u8]) -> Vec<u8> {
     let mut origins = Level::ALL
         .map(Origin::Matched)
         .into_iter()
-        .chain([Origin::ControlFlow, Origin::Inferred])
+        .chain([Origin::ControlFlow, Origin::Inferred, Origin::Sampled])
         .zip([100, 95, 60, 20].into_iter().cycle())
         .cycle();
     let mut carry = |count: &mut Option<Count>| {

@@ -14,7 +14,6 @@ pub mod emit;
 mod flat;
 pub mod frames;
 pub mod module;
-pub mod needs;
 pub mod prepared;
 pub mod promote;
 pub mod redirect;

@@ -234,7 +234,14 @@ impl Sequence {
     /// How many calls there are, all together.
     #[must_use]
     pub fn len(&self) -> u64 {
-        // Of each body, those in it.
+        let within = self.within();
+        let lists = self.threads.iter().flat_map(|thread| [thread.calls, thread.handlers]);
+        lists.map(|list| within[list as usize]).fold(0, u64::saturating_add)
+    }
+
+    /// How many calls happen in each body, those in them too.
+    #[must_use]
+    pub fn within(&self) -> Vec<u64> {
         let mut within: Vec<u64> = Vec::with_capacity(self.bodies.len());
         for body in &self.bodies {
             let of = |item: &Item| {
@@ -243,8 +250,7 @@ impl Sequence {
             };
             within.push(body.items.iter().map(of).fold(0, u64::saturating_add));
         }
-        let lists = self.threads.iter().flat_map(|thread| [thread.calls, thread.handlers]);
-        lists.map(|list| within[list as usize]).fold(0, u64::saturating_add)
+        within
     }
 
     /// Whether nothing was called.

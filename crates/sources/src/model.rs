@@ -106,8 +106,15 @@ impl Statements {
     /// The significance of the changes: what share of the statements of both trees they make up, 0 to 1.
     #[must_use]
     pub fn significance(&self) -> f64 {
-        let touched = 2 * self.changed + self.added + self.deleted;
-        touched as f64 / (self.old + self.new).max(1) as f64
+        self.weighed([1.0; 3])
+    }
+
+    /// The same if changed, added and deleted statements count for that much each.
+    #[must_use]
+    pub fn weighed(&self, [changed, added, deleted]: [f64; 3]) -> f64 {
+        let touched =
+            2.0 * changed * self.changed as f64 + added * self.added as f64 + deleted * self.deleted as f64;
+        touched / (self.old + self.new).max(1) as f64
     }
 }
 

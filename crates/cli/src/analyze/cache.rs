@@ -72,7 +72,7 @@ impl Once for Args {
     }
 
     fn answer(&self, analysis: Cache, traced: &Traced<'_>) -> Result<()> {
-        self.asked.answer(analysis, traced, |report, out| print(report, self.asked.top, out))
+        self.asked.answer("cache", analysis, traced, |report, out| print(report, self.asked.top, out))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Of;
 use super::places::{Described, Files, Places};
+use crate::console::say;
 use crate::exempt::Exempt;
 use crate::functions::holding;
 use crate::output::{grouped, write_to};
@@ -62,7 +63,7 @@ pub(super) fn run(args: &Args, open: impl FnOnce() -> Result<Trace>) -> Result<(
     });
     let bytes = file::write(&sequence);
     write_to(Some(&output), |out| Ok(out.write_all(&bytes)?))?;
-    eprintln!(
+    say!(
         "relive: {}: {} calls of {} functions, {} bytes",
         output.display(),
         grouped(sequence.len()),

@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, trace: &Trace) -> Result<()> {
     asked.of.ask(trace, &mut paths)?;
     let mut counts = CountPaths::new(paths.finish(&traced, &Addresses));
     asked.of.ask(trace, &mut counts)?;
-    asked.answer(counts, &traced, |report, out| print(report, asked.top, out))
+    asked.answer("hot-paths", counts, &traced, |report, out| print(report, asked.top, out))
 }
 
 fn print(report: &Report, top: usize, out: &mut dyn Write) -> Result<()> {

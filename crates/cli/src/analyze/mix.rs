@@ -27,7 +27,7 @@ impl Once for Args {
     }
 
     fn answer(&self, analysis: Mix, traced: &Traced<'_>) -> Result<()> {
-        self.asked.answer(analysis, traced, |report, out| print(report, self.asked.top, out))
+        self.asked.answer("mix", analysis, traced, |report, out| print(report, self.asked.top, out))
     }
 }
 

@@ -5,6 +5,7 @@ mod cache;
 mod calls;
 mod except;
 mod hot_paths;
+mod html;
 mod mix;
 pub(crate) mod on_line;
 mod places;
@@ -38,6 +39,8 @@ EXAMPLES:
       which instructions it executed, by sort, by name and by function
   relive analyze cache app.rtrace --l1d 48K,12,64 --ll 16M,16,64
       which functions and lines miss in which cache
+  relive analyze cache app.rtrace --html cache.html
+      the same as charts and tables, to look at in a browser; so for all questions below
   relive analyze strides app.rtrace --top 20
       how the loads and stores that happen most move through memory
   relive analyze reuse app.rtrace --json | jq .total
@@ -115,6 +118,10 @@ struct Asked {
     /// Print everything, not only the top, as JSON (schema: docs/analyses.md)
     #[arg(long, help_heading = "What to print")]
     json: bool,
+
+    /// Write a page that needs nothing beside itself, to look at in a browser (docs/html-report.md)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "output"], help_heading = "What to print")]
+    html: Option<PathBuf>,
 
     /// How many rows of each table to print
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "How to print")]
@@ -276,6 +283,7 @@ impl Asked {
     /// Prints the answer, when everything has been looked at.
     fn answer<A: Analysis<Report: Serialize>>(
         &self,
+        question: &'static str,
         analysis: A,
         traced: &Traced<'_>,
         text: impl FnOnce(&A::Report, &mut dyn Write) -> Result<()>,
@@ -287,12 +295,13 @@ impl Asked {
             build_id: module.build_id.clone(),
         });
         let answer = Answer { builds: builds.collect(), report: analysis.finish(traced, &places) };
-        self.print(&answer, |answer, out| text(&answer.report, out))
+        self.print(question, &answer, |answer, out| text(&answer.report, out))
     }
 
     /// Prints an answer.
     fn print<R: Serialize>(
         &self,
+        question: &'static str,
         report: &R,
         text: impl FnOnce(&R, &mut dyn Write) -> Result<()>,
     ) -> Result<()> {
@@ -303,6 +312,9 @@ impl Asked {
             }
             false => text(report, out),
         };
+        if let Some(page) = &self.html {
+            return html::write(question, &self.of.name(), report, page);
+        }
         if self.of.trace.is_none() && self.of.output.is_none() {
             // Standard output is that of the command.
             let mut bytes = Vec::new();

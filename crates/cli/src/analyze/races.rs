@@ -11,6 +11,7 @@ use relive_analysis::Analysis as _;
 use relive_analysis::races::discipline::{self, Discipline, Guard};
 use relive_analysis::races::{Access, FindVariables, Races, Report, Side};
 use relive_trace::{About, Trace};
+use serde::Serialize;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -68,7 +69,10 @@ pub(super) fn run(args: &Args, trace: &Trace) -> Result<()> {
         let mut discipline = Discipline::new(guards(&args.guard, &traced, &places)?, whose);
         of.ask(trace, &mut discipline)?;
         let report = discipline.finish(&traced, &places);
-        asked.print(&report, |report, out| print_discipline(report, &args.guard, asked.top, out))?;
+        let guarded = Guarded { guards: &args.guard, report: &report };
+        asked.print("discipline", &guarded, |guarded, out| {
+            print_discipline(guarded.report, guarded.guards, asked.top, out)
+        })?;
         let places = several(report.accesses.len() as u64, "place");
         return found(
             report.accesses.is_empty(),
@@ -94,8 +98,17 @@ pub(super) fn run(args: &Args, trace: &Trace) -> Result<()> {
     let file = of.file(trace, &races)?.in_order(races.beginnings());
     of.ask_file(&file, &mut races)?;
     let report = races.finish(&traced, &places);
-    asked.print(&report, |report, out| print(report, asked.top, out))?;
+    asked.print("races", &report, |report, out| print(report, asked.top, out))?;
     found(report.races.is_empty(), &several(report.races.len() as u64, "race"))
+}
+
+/// What is accessed without its lock.
+#[derive(Serialize)]
+struct Guarded<'g> {
+    /// What was asked for; accesses name them by number.
+    guards: &'g [String],
+    #[serde(flatten)]
+    report: &'g discipline::Report,
 }
 
 /// If something was found, that is what the exit status says.

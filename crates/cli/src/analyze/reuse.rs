@@ -49,7 +49,7 @@ impl Once for Args {
     }
 
     fn answer(&self, analysis: Reuse, traced: &Traced<'_>) -> Result<()> {
-        self.asked.answer(analysis, traced, |report, out| print(report, self.asked.top, out))
+        self.asked.answer("reuse", analysis, traced, |report, out| print(report, self.asked.top, out))
     }
 }
 

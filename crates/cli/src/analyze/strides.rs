@@ -36,7 +36,7 @@ impl Once for Args {
     }
 
     fn answer(&self, analysis: Strides, traced: &Traced<'_>) -> Result<()> {
-        self.asked.answer(analysis, traced, |report, out| print(report, self.asked.top, out))
+        self.asked.answer("strides", analysis, traced, |report, out| print(report, self.asked.top, out))
     }
 }
 

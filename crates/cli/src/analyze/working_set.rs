@@ -39,7 +39,7 @@ impl Once for Args {
     }
 
     fn answer(&self, analysis: WorkingSet, traced: &Traced<'_>) -> Result<()> {
-        self.asked.answer(analysis, traced, |report, out| print(report, self.asked.top, out))
+        self.asked.answer("working-set", analysis, traced, |report, out| print(report, self.asked.top, out))
     }
 }
 

@@ -7,6 +7,7 @@ mod search;
 pub(crate) use args::Args;
 
 use crate::command::mentions_file;
+use crate::console::say;
 use crate::instrument::{Made, Subject, Wanted, beside, write_program};
 use crate::output::{Finding, grouped};
 use crate::progress::{Phase, Progress};
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         },
     };
     let native = trial.native()?;
-    eprintln!("native: {}", native.ending());
+    say!("native: {}", native.ending());
     let made = trial.make(&|id| wanted.has(id))?;
     let measured: Vec<FunctionId> = (0..)
         .map(FunctionId)
@@ -87,12 +88,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         );
         return Ok(());
     };
-    eprintln!("rewritten, {} functions: {difference}", grouped(measured.len() as u64));
+    say!("rewritten, {} functions: {difference}", grouped(measured.len() as u64));
     trial.still(&native)?;
     let culprits = search::minimal(&measured, &mut |part| {
         let fails = trial.fails(part, &native)?;
         let said = fails.as_deref().unwrap_or("no difference");
-        eprintln!("{:>10} functions: {said}", grouped(part.len() as u64));
+        say!("{:>10} functions: {said}", grouped(part.len() as u64));
         Ok(fails.is_some())
     })?;
     let again = trial.fails(&culprits, &native)?;

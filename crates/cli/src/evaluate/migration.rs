@@ -55,6 +55,7 @@ pub(super) fn run(args: &Args, path: &Path, carried: &Path) -> Result<()> {
             let behaviours: serde_json::Map<String, serde_json::Value> = results.iter().map(of).collect();
             let all = serde_json::json!({
                 "impact": plan.impact, "significance": plan.significance, "ts": saved, "behaviours": behaviours,
+                "increments": fresh.increments(),
             });
             return Ok(writeln!(out, "{all:#}")?);
         }

@@ -149,6 +149,10 @@ pub(crate) fn json(subject: &Subject<'_, '_>) -> Value {
         "pieces": said.pieces.len(),
         "blocks": said.block_count(),
         "jump_tables": said.table_count(),
+        "free": said.pieces.iter().flat_map(|piece| &piece.free).map(|free| json!({
+            "behind": free.behind.to_string(),
+            "registers": free.registers.to_string(),
+        })).collect::<Vec<_>>(),
         "units": said.units.iter().map(|unit| json!({
             "producer": unit.producer,
             "language": unit.language,

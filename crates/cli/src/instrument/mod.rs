@@ -167,6 +167,15 @@ impl Wanted {
         wanted
     }
 
+    /// These blocks, by addresses of functions and blocks, and nothing else.
+    pub(crate) fn blocks(program: &Program<'_>, mut counted: HashMap<u64, HashSet<u64>>) -> Self {
+        let parts: HashMap<FunctionId, HashSet<u64>> = program
+            .numbered()
+            .filter_map(|(id, function)| Some((id, counted.remove(&function.entry.0)?)))
+            .collect();
+        Self { only: Some(parts.keys().copied().collect()), except: HashSet::new(), parts }
+    }
+
     pub(crate) fn has(&self, id: FunctionId) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(&id)) && !self.except.contains(&id)
     }

@@ -1,13 +1,14 @@
 //! What `relive instrument` says when it is done.
 
 use super::Args;
+use crate::console::is_quiet;
 use crate::output::{grouped, percent};
 use anyhow::Result;
 use relive_image::program::Program;
 use relive_probe::describe::Fate;
 use relive_rewrite::module::{Outline, Rewritten};
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ pub(crate) fn print(
     pattern: &str,
     timings: &[(&'static str, Duration)],
 ) -> Result<()> {
-    let mut out = std::io::stderr().lock();
+    let mut out: Box<dyn Write> =
+        if is_quiet() { Box::new(std::io::sink()) } else { Box::new(std::io::stderr().lock()) };
     let measured = outline.fates.iter().filter(|f| matches!(f, Fate::Measured(_))).count() as u64;
     let all = program.functions.len() as u64;
     let bytes = |only_measured: bool| -> u64 {
@@ -71,8 +73,10 @@ pub(crate) fn print(
         writeln!(out, "{:>22}   {reason}", grouped(count))?;
     }
     writeln!(out, "profile: {pattern}")?;
+    drop(out);
+    // They were asked for.
     for (phase, time) in timings {
-        writeln!(out, "{phase:>12} {:>8.3} s", time.as_secs_f64())?;
+        eprintln!("{phase:>12} {:>8.3} s", time.as_secs_f64());
     }
     Ok(())
 }

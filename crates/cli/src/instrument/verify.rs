@@ -1,6 +1,7 @@
 //! `relive instrument --verify`: reads the rewritten file again and checks it.
 
 use super::Subject;
+use crate::console::say;
 use crate::output::{Finding, grouped};
 use anyhow::{Context as _, Result};
 use relive_rewrite::module::Outline;
@@ -22,7 +23,7 @@ pub(crate) fn check(subject: &Subject<'_, '_>, outline: &Outline, output: &Path)
 /// Says what was found.
 pub(crate) fn print(report: &Report, output: &Path) -> Result<()> {
     if report.findings.is_empty() {
-        eprintln!(
+        say!(
             "verified: {} functions, {} instructions, {} counters in between",
             grouped(report.functions),
             grouped(report.insns),

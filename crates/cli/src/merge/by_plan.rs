@@ -64,19 +64,10 @@ fn merge_profiles(args: &Merge, plan: &Plan, carried: &Path, fresh: &Path) -> Re
 
 /// The map of a plan, which only those for behaviours of traces have.
 fn map(plan: &Plan) -> Result<CallMap> {
-    let Some(map) = &plan.map else {
-        bail!(
-            "the plan was not made for behaviours that traces tell: make one with `relive migrate --plan … --behaviour \
-             call-sequence`, strides or reuse-distances"
-        );
-    };
-    Ok(CallMap {
-        old: plan.old.build_id.clone(),
-        new: plan.new.build_id.clone(),
-        functions: map.functions.iter().copied().collect(),
-        sites: map.sites.iter().copied().collect(),
-        code: map.code.iter().map(|&(old, len, new)| (old, (len, new))).collect(),
-    })
+    sequence::call_map(plan).context(
+        "the plan was not made for behaviours that traces tell: make one with `relive migrate --plan … --behaviour \
+         call-sequence`, strides or reuse-distances",
+    )
 }
 
 fn merge_calls(args: &Merge, plan: &Plan, old: &Path, fresh: &Path) -> Result<()> {
@@ -85,9 +76,11 @@ fn merge_calls(args: &Merge, plan: &Plan, old: &Path, fresh: &Path) -> Result<()
     add_stubs(&mut map, &before, &partial);
     let (merged, origins) = relive_sequence::merge(&before, &partial, &map).with_context(|| {
         format!(
-            "{} and {}: functions that have to be measured may not be exempt in the plan",
+            "{} and {}: functions that have to be measured may not be exempt in the plan; `relive migrate --plan … --sequence {}` \
+             makes one in which they are not",
             old.display(),
-            fresh.display()
+            fresh.display(),
+            old.display()
         )
     })?;
     let bytes = relive_sequence::file::write(&merged);

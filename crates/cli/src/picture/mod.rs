@@ -1,12 +1,16 @@
-//! A control-flow graph as a picture: Graphviz DOT for further processing, SVG to look at.
+//! A control-flow graph as a picture: Graphviz DOT for further processing, SVG to look at, numbers for a page that
+//! draws it.
 //!
 //! A [`Picture`] knows nothing of programs: it is boxes of text and arrows between them, so whoever has a
 //! graph decides what is worth saying in it. [`layout`] decides where things go without knowing what they
 //! look like, [`svg`] how they look without knowing why they are there.
 
+mod data;
 mod dot;
 mod layout;
 mod svg;
+
+pub(crate) use data::{LaidOut, METRICS};
 
 /// What is drawn: boxes of text lines and arrows between them.
 #[derive(Clone, Debug, Default)]
@@ -170,6 +174,12 @@ impl Picture {
     #[must_use]
     pub(crate) fn to_svg(&self) -> String {
         svg::write(self)
+    }
+
+    /// Where everything goes, for a page that draws it.
+    #[must_use]
+    pub(crate) fn to_data(&self) -> LaidOut {
+        data::lay_out(self)
     }
 
     /// The arrows whose two ends exist.

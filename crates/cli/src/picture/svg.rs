@@ -11,15 +11,15 @@ use std::fmt::{self, Write as _};
 
 /// Font size and the line height and advance that go with it; 0.6 em is the advance of nearly all monospace
 /// fonts.
-const FONT: f64 = 12.0;
-const LINE: f64 = 15.0;
-const ADVANCE: f64 = FONT * 0.6;
+pub(super) const FONT: f64 = 12.0;
+pub(super) const LINE: f64 = 15.0;
+pub(super) const ADVANCE: f64 = FONT * 0.6;
 /// Text of boxes for other functions, of labels and of the legend, relative to the font.
-const SMALL: f64 = 10.0 / 12.0;
+pub(super) const SMALL: f64 = 10.0 / 12.0;
 /// Between the border of a box and its text.
-const PAD: f64 = 8.0;
+pub(super) const PAD: f64 = 8.0;
 /// Columns after which text is cut short; the tooltip has all of it.
-const WIDEST_LINE: usize = 72;
+pub(super) const WIDEST_LINE: usize = 72;
 const WIDEST_LABEL: usize = 28;
 /// Colour of text outside boxes.
 const GREY: &str = "#7d8590";
@@ -38,14 +38,14 @@ pub(super) fn write(picture: &Picture) -> String {
 
 /// One line of the drawing: arrows of one kind between the same two boxes are drawn once, with all their
 /// labels.
-struct Stroke {
-    from: usize,
-    to: usize,
-    kind: ArrowKind,
-    label: String,
+pub(super) struct Stroke {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) kind: ArrowKind,
+    pub(super) label: String,
 }
 
-fn strokes(picture: &Picture) -> Vec<Stroke> {
+pub(super) fn strokes(picture: &Picture) -> Vec<Stroke> {
     let mut index = BTreeMap::new();
     let mut strokes: Vec<Stroke> = Vec::new();
     for arrow in picture.arrows() {
@@ -67,7 +67,7 @@ fn strokes(picture: &Picture) -> Vec<Stroke> {
     strokes
 }
 
-fn graph(picture: &Picture, strokes: &[Stroke]) -> Graph {
+pub(super) fn graph(picture: &Picture, strokes: &[Stroke]) -> Graph {
     let entry = |node: &Node| node.tone == Tone::Entry;
     let mut entries: Vec<usize> = (0..picture.nodes.len()).filter(|&i| entry(&picture.nodes[i])).collect();
     if entries.is_empty() && !picture.nodes.is_empty() {

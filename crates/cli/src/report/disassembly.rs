@@ -8,7 +8,7 @@ use anyhow::Result;
 use relive_code::isa::Syntax;
 use relive_image::image::Image;
 use relive_image::lines::Lines;
-use relive_profile::model::{Block, Edge, EdgeKind, Function, Module};
+use relive_profile::model::{Block, Edge, Function, Module};
 use std::io::Write;
 
 /// Prints all blocks with their instructions.
@@ -65,22 +65,7 @@ fn leaving(function: &Function, block: u32, out: &mut dyn Write) -> Result<()> {
             None if edge.to.as_hub().is_some() => "one of several ".to_string(),
             None => String::new(),
         };
-        writeln!(out, "{:>16} |             -> {to}{}", margin(edge.count), kind(edge.kind))?;
+        writeln!(out, "{:>16} |             -> {to}{}", margin(edge.count), edge.kind.name())?;
     }
     Ok(())
-}
-
-fn kind(kind: EdgeKind) -> &'static str {
-    match kind {
-        EdgeKind::Enter => "enter",
-        EdgeKind::FallThrough => "fall-through",
-        EdgeKind::Taken => "taken",
-        EdgeKind::Jump => "jump",
-        EdgeKind::Case => "case",
-        EdgeKind::CallReturn => "call-return",
-        EdgeKind::LandingPad => "landing-pad",
-        EdgeKind::TailCall => "tail-call",
-        EdgeKind::Return => "return",
-        EdgeKind::NoReturn => "no-return",
-    }
 }

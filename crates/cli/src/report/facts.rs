@@ -1,6 +1,8 @@
 //! What the report tells, before it is printed in one form or another.
 
-use crate::profiles::callees;
+use crate::output::field;
+use crate::profiles::hex;
+use relive_profile::callees::Callees;
 use relive_profile::flow;
 use relive_profile::model::{Count, Function, Loop, LoopCounts, Mode, Module, Origin, Profile, State};
 use std::cmp::Reverse;
@@ -69,6 +71,11 @@ pub(crate) struct FunctionFacts<'p> {
     pub(crate) function: &'p Function,
     pub(crate) entries: Option<u64>,
     pub(crate) instructions: Option<u64>,
+    pub(crate) blocks: Coverage,
+    /// How often its blocks ran, by where the counts come from.
+    pub(crate) origins: Vec<(Origin, u64)>,
+    /// How sure that is, in per cent: the mean over its blocks, each as often as it ran.
+    pub(crate) confidence: Option<u8>,
 }
 
 pub(crate) struct LoopFacts<'p> {
@@ -98,6 +105,8 @@ pub(crate) struct CallFacts<'p> {
     pub(crate) caller: &'p Function,
     /// As in the symbol table; `?` if it is not known.
     pub(crate) callee: String,
+    /// The same, if this profile has it.
+    pub(crate) function: Option<&'p Function>,
     pub(crate) count: u64,
 }
 
@@ -112,6 +121,27 @@ impl<'p> Facts<'p> {
         loops.sort_by_key(|l| (Reverse((l.instructions, l.counts.iterations.value())), l.address()));
         let instructions = modules.iter().fold(0, |sum: u64, m| sum.saturating_add(m.instructions));
         Self { modules, functions, loops, calls: calls(profile), instructions }
+    }
+
+    /// What tells a module from the others, if there are any: the name of its file and, if that is not
+    /// enough, the start of its build-id.
+    pub(crate) fn label(&self, module: &Module) -> Option<String> {
+        let file = |module: &Module| module.path.rsplit('/').next().unwrap_or_default().to_string();
+        let own = file(module);
+        let same = self.modules.iter().filter(|other| file(other.module) == own).count();
+        match self.modules.len() {
+            0 | 1 => None,
+            _ if same == 1 => Some(field(&own).into_owned()),
+            _ => {
+                let id = &module.build_id[..module.build_id.len().min(4)];
+                Some(format!("{} {}", field(&own), hex(id)))
+            }
+        }
+    }
+
+    /// Which of the modules that is.
+    pub(crate) fn number(&self, module: &Module) -> Option<usize> {
+        self.modules.iter().position(|other| std::ptr::eq(other.module, module))
     }
 }
 
@@ -182,12 +212,34 @@ fn ran(function: &Function) -> Option<Count> {
 impl<'p> FunctionFacts<'p> {
     fn new(module: &'p Module, function: &'p Function) -> Self {
         let counted = function.state == State::Measured && module.mode != Mode::Functions;
-        Self {
+        let mut facts = Self {
             module,
             function,
             entries: ran(function).map(Count::value),
             instructions: counted.then(|| function.executed_insns()),
+            blocks: Coverage { total: function.blocks.len() as u64, ..Coverage::default() },
+            origins: Vec::new(),
+            confidence: None,
+        };
+        if function.state == State::Measured {
+            facts.add_blocks();
         }
+        facts
+    }
+
+    fn add_blocks(&mut self) {
+        let mut origins = BTreeMap::new();
+        let (mut executions, mut sure) = (0u128, 0u128);
+        for block in &self.function.blocks {
+            self.blocks.add(block.count);
+            let Some(count) = block.count.filter(|count| count.value() > 0) else { continue };
+            let sum: &mut u64 = origins.entry(count.origin).or_default();
+            *sum = sum.saturating_add(count.value());
+            executions += u128::from(count.value());
+            sure += u128::from(count.value()) * u128::from(count.confidence.percent());
+        }
+        self.origins = origins.into_iter().collect();
+        self.confidence = (executions > 0).then(|| (sure / executions) as u8);
     }
 
     /// Whether it ran.
@@ -218,19 +270,27 @@ fn loops<'p>(module: &'p Module, function: &'p Function) -> Vec<LoopFacts<'p>> {
 }
 
 fn calls(profile: &Profile) -> Vec<CallFacts<'_>> {
+    let callees = Callees::new(profile);
     let mut calls = Vec::new();
     for module in &profile.modules {
         for caller in &module.functions {
-            let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+            let mut sums: BTreeMap<String, (u64, Option<&Function>)> = BTreeMap::new();
             for call in &caller.calls {
-                for (callee, count) in callees(profile, module, caller, call) {
-                    if let Some(count) = count.filter(|&count| count > 0) {
-                        let sum = sums.entry(callee.into_owned()).or_default();
+                for called in callees.of(module, caller, call) {
+                    if let Some(count) = called.count.filter(|&count| count > 0) {
+                        let (sum, known) = sums.entry(called.name.into_owned()).or_default();
                         *sum = sum.saturating_add(count);
+                        *known = known.or(called.function.map(|id| profile.function(id).1));
                     }
                 }
             }
-            calls.extend(sums.into_iter().map(|(callee, count)| CallFacts { module, caller, callee, count }));
+            calls.extend(sums.into_iter().map(|(callee, (count, function))| CallFacts {
+                module,
+                caller,
+                callee,
+                function,
+                count,
+            }));
         }
     }
     calls.sort_by_key(|call| (Reverse(call.count), call.caller.address));

@@ -3,13 +3,13 @@
 use super::facts::{Coverage, Facts, ModuleFacts, Reasons};
 use crate::profiles::hex;
 use anyhow::Result;
-use relive_profile::model::Module;
+use relive_profile::model::{Module, Origin};
 use serde_json::{Value, json};
 use std::io::Write;
 
 /// Prints the report as one JSON object.
 pub(crate) fn print(facts: &Facts<'_>, out: &mut dyn Write) -> Result<()> {
-    let number = |module: &Module| facts.modules.iter().position(|other| std::ptr::eq(other.module, module));
+    let number = |module: &Module| facts.number(module);
     let report = json!({
         "schema": "relive-report/1",
         "instructions": facts.instructions,
@@ -28,6 +28,9 @@ pub(crate) fn print(facts: &Facts<'_>, out: &mut dyn Write) -> Result<()> {
             "approximate": row.function.approximate.map(|reason| row.module.text(reason)),
             "entries": row.entries,
             "instructions": row.instructions,
+            "blocks": coverage(row.blocks),
+            "origins": origins(row.origins.iter().copied()),
+            "confidence": row.confidence,
         })).collect::<Vec<_>>(),
         "loops": facts.loops.iter().map(|row| json!({
             "module": number(row.module),
@@ -45,6 +48,7 @@ pub(crate) fn print(facts: &Facts<'_>, out: &mut dyn Write) -> Result<()> {
             "module": number(row.module),
             "caller": row.module.name(row.caller),
             "callee": (row.callee != "?").then_some(&row.callee),
+            "callee_address": row.function.map(|function| address(function.address)),
             "count": row.count,
         })).collect::<Vec<_>>(),
     });
@@ -52,7 +56,8 @@ pub(crate) fn print(facts: &Facts<'_>, out: &mut dyn Write) -> Result<()> {
     Ok(writeln!(out)?)
 }
 
-fn module(facts: &ModuleFacts<'_>) -> Value {
+/// A module without what it consists of.
+pub(crate) fn module(facts: &ModuleFacts<'_>) -> Value {
     let module = facts.module;
     let time = |seconds: u64| (seconds > 0).then_some(seconds);
     json!({
@@ -74,14 +79,17 @@ fn module(facts: &ModuleFacts<'_>) -> Value {
         "functions": coverage(facts.functions),
         "blocks": coverage(facts.blocks),
         "block_executions": facts.block_executions,
-        "origins": facts.origins.iter().map(|(origin, executions)| (origin.to_string(), json!(executions)))
-            .collect::<serde_json::Map<_, _>>(),
+        "origins": origins(facts.origins.iter().map(|(&origin, &executions)| (origin, executions))),
         "instructions": facts.instructions,
         "not_measured": reasons(&facts.not_measured),
         "entry_only": reasons(&facts.entry_only),
         "approximate": reasons(&facts.approximate),
         "inconsistent": facts.inconsistent.iter().map(|f| module.name(f)).collect::<Vec<_>>(),
     })
+}
+
+fn origins(origins: impl Iterator<Item = (Origin, u64)>) -> Value {
+    Value::Object(origins.map(|(origin, executions)| (origin.to_string(), executions.into())).collect())
 }
 
 fn address(address: u64) -> String {

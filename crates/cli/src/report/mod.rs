@@ -5,6 +5,7 @@ mod binary;
 mod date;
 mod disassembly;
 mod facts;
+mod html;
 mod json;
 mod source;
 mod text;
@@ -22,6 +23,9 @@ pub(crate) fn run(args: &Report) -> Result<()> {
         return annotate::run(&profile, wanted, args);
     }
     let facts = Facts::new(&profile);
+    if let Some(page) = &args.html {
+        return html::run(&profile, &facts, page, args);
+    }
     write_to(args.output.as_deref(), |out| {
         if args.json { json::print(&facts, out) } else { text::print(&facts, args, out) }
     })

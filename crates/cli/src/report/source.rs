@@ -18,14 +18,48 @@ use std::io::Write;
 const MAX_LEN: u64 = 64 << 20;
 
 /// So many lines without code are shown between lines with code; of more, only that they are there.
-const LARGEST_GAP: u32 = 10;
+pub(crate) const LARGEST_GAP: u32 = 10;
 
 /// What a line did.
 #[derive(Clone, Copy, Default)]
-struct Executed {
-    times: u64,
-    instructions: u64,
-    is_known: bool,
+pub(crate) struct Executed {
+    pub(crate) times: u64,
+    pub(crate) instructions: u64,
+    pub(crate) is_known: bool,
+}
+
+/// The lines of a function, file by file.
+pub(crate) struct LinesOf<'l> {
+    /// The file that the function is in.
+    pub(crate) own: &'l str,
+    pub(crate) executed: BTreeMap<&'l str, BTreeMap<u32, Executed>>,
+}
+
+impl<'l> LinesOf<'l> {
+    /// The lines of `function`, if there are any.
+    pub(crate) fn new(image: &Image<'_>, lines: &'l Lines<'_>, function: &Function) -> Option<Self> {
+        let mut executed: BTreeMap<&str, BTreeMap<u32, Executed>> = BTreeMap::new();
+        let mut own = None;
+        for block in &function.blocks {
+            for insn in instructions(image, block) {
+                let Some(place) = lines.at(insn.addr()).filter(|place| place.line > 0) else { continue };
+                own.get_or_insert(place.file);
+                let line = executed.entry(place.file).or_default().entry(place.line).or_default();
+                let count = block.count.map_or(0, Count::value);
+                line.times = line.times.max(count);
+                line.instructions = line.instructions.saturating_add(count);
+                line.is_known |= block.count.is_some();
+            }
+        }
+        Some(Self { own: own?, executed })
+    }
+}
+
+/// The lines of the file at `path`; none if it is no source, or not there.
+pub(crate) fn read(path: &str) -> Vec<String> {
+    let is_source = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_LEN);
+    let bytes = if is_source { fs::read(path).unwrap_or_default() } else { Vec::new() };
+    String::from_utf8_lossy(&bytes).lines().map(str::to_string).collect()
 }
 
 /// The lines of a function.
@@ -45,20 +79,7 @@ struct File {
 impl Listing {
     /// The lines of `function`, if there are lines and the file that it begins in can be read.
     pub(crate) fn new(image: &Image<'_>, lines: &Lines<'_>, function: &Function) -> Option<Self> {
-        let mut executed: BTreeMap<&str, BTreeMap<u32, Executed>> = BTreeMap::new();
-        let mut own = None;
-        for block in &function.blocks {
-            for insn in instructions(image, block) {
-                let Some(place) = lines.at(insn.addr()).filter(|place| place.line > 0) else { continue };
-                own.get_or_insert(place.file);
-                let line = executed.entry(place.file).or_default().entry(place.line).or_default();
-                let count = block.count.map_or(0, Count::value);
-                line.times = line.times.max(count);
-                line.instructions = line.instructions.saturating_add(count);
-                line.is_known |= block.count.is_some();
-            }
-        }
-        let own = own?;
+        let LinesOf { own, mut executed } = LinesOf::new(image, lines, function)?;
         let mut files = vec![File::new(own, executed.remove(own)?, true)];
         if files[0].text.is_empty() {
             return None;
@@ -81,10 +102,7 @@ impl Listing {
 
 impl File {
     fn new(path: &str, executed: BTreeMap<u32, Executed>, is_own: bool) -> Self {
-        let is_source = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_LEN);
-        let bytes = if is_source { fs::read(path).unwrap_or_default() } else { Vec::new() };
-        let text = String::from_utf8_lossy(&bytes).lines().map(str::to_string).collect();
-        Self { path: path.to_string(), text, executed, is_own }
+        Self { path: path.to_string(), text: read(path), executed, is_own }
     }
 
     fn print(&self, out: &mut dyn Write) -> Result<()> {

@@ -22,7 +22,7 @@ pub(crate) fn print(facts: &Facts<'_>, args: &Report, out: &mut dyn Write) -> Re
     screen.loops(out)?;
     screen.calls(out)?;
     for module in &facts.modules {
-        let place = screen.label(module.module).map_or_else(String::new, |label| format!(" in {label}"));
+        let place = facts.label(module.module).map_or_else(String::new, |label| format!(" in {label}"));
         reasons(&format!("not measured{place}"), &module.not_measured, out)?;
         reasons(&format!("only entries counted{place}"), &module.entry_only, out)?;
         reasons(&format!("counts may be off{place}"), &module.approximate, out)?;
@@ -45,25 +45,9 @@ impl Screen<'_, '_> {
     /// A name, with the file it is in if there are several.
     fn name(&self, module: &Module, name: &str) -> String {
         let name = shown(name, self.args);
-        match self.label(module) {
+        match self.facts.label(module) {
             Some(label) => format!("{name} [{}]", label.trim_matches(['[', ']'])),
             None => name.into_owned(),
-        }
-    }
-
-    /// What tells a module from the others, if there are any: the name of its file and, if that is not
-    /// enough, the start of its build-id.
-    fn label(&self, module: &Module) -> Option<String> {
-        let file = |module: &Module| module.path.rsplit('/').next().unwrap_or_default().to_string();
-        let own = file(module);
-        let same = self.facts.modules.iter().filter(|other| file(other.module) == own).count();
-        match self.facts.modules.len() {
-            0 | 1 => None,
-            _ if same == 1 => Some(field(&own).into_owned()),
-            _ => {
-                let id = &module.build_id[..module.build_id.len().min(4)];
-                Some(format!("{} {}", field(&own), hex(id)))
-            }
         }
     }
 

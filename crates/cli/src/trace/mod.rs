@@ -5,6 +5,7 @@ mod progress;
 
 use crate::analyze::Question;
 use crate::analyze::on_line::question;
+use crate::console::say;
 use crate::functions::Functions;
 use crate::output::grouped;
 use crate::traced::Traced;
@@ -93,10 +94,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=65536))]
     cache_size: u64,
 
-    /// Say nothing on standard error but what went wrong
-    #[arg(long, short)]
-    quiet: bool,
-
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -138,7 +135,7 @@ fn trace(args: &Args) -> Result<Ended> {
         watchers: analyses.watchers(),
     };
     let mut recording = Recording::new(&about, plan);
-    let mut line = Line::new(args.quiet);
+    let mut line = Line::new();
     let mut said = false;
     let done = {
         let mut sink = |news: News<'_>| match news {
@@ -188,9 +185,7 @@ fn without_recording(args: &Args, options: &Options) -> Result<Ended> {
     };
     let done = relive_launch::trace(options, &mut |_, _| {}, &mut sink)?;
     say_if_incomplete(&done);
-    if !args.quiet {
-        eprintln!("relive: {} bytes were written down, and not stored", grouped(raw));
-    }
+    say!("relive: {} bytes were written down, and not stored", grouped(raw));
     Ok(done.ended)
 }
 
@@ -223,10 +218,10 @@ fn say_summary(args: &Args, recorded: &Recorded) {
         let threads = crate::output::several(summary.threads, "thread");
         format!("{} instructions of {threads}", grouped(summary.instructions))
     };
-    if !args.quiet && args.no_store {
-        eprintln!("relive: {}, not stored", what());
-    } else if !args.quiet && written.is_ok() {
-        eprintln!("relive: {} in {} bytes: {}", what(), grouped(summary.len), output(args).display());
+    if args.no_store {
+        say!("relive: {}, not stored", what());
+    } else if written.is_ok() {
+        say!("relive: {} in {} bytes: {}", what(), grouped(summary.len), output(args).display());
     }
 }
 

@@ -1,5 +1,6 @@
 //! Says on a terminal how far a trace has come.
 
+use crate::console::{is_plain, is_quiet};
 use crate::output::grouped;
 use relive_trace::Summary;
 use std::io::{IsTerminal as _, Write as _};
@@ -16,10 +17,9 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(quiet: bool) -> Self {
-        let plain = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    pub(super) fn new() -> Self {
         let now = Instant::now();
-        let is_wanted = !quiet && !plain && std::io::stderr().is_terminal();
+        let is_wanted = !is_quiet() && !is_plain() && std::io::stderr().is_terminal();
         Self { is_wanted, started: now, shown: now, is_there: false }
     }
 

@@ -7,6 +7,7 @@ pub mod check;
 pub mod checksum;
 mod describe;
 pub mod format;
+pub mod free;
 pub mod gains;
 mod memory;
 pub mod reader;

@@ -2,6 +2,7 @@
 
 use super::{Annotations, Piece};
 use relive_code::addr::{AddrRange, LinkAddr};
+use relive_code::isa::RegSet;
 use relive_code::source::{StatedJump, StatedTable};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +20,8 @@ pub struct Stated {
     pub data: Vec<AddrRange>,
     /// Where jumps to computed places lead, by their address.
     pub jumps: BTreeMap<LinkAddr, StatedJump>,
+    /// What is free behind instructions, by their address.
+    pub free: BTreeMap<LinkAddr, RegSet>,
 }
 
 impl Stated {
@@ -59,6 +62,7 @@ impl Stated {
         self.blocks.extend(piece.blocks.iter().map(|block| block.start));
         self.no_return.extend(&piece.no_return);
         self.data.extend(&piece.data);
+        self.free.extend(piece.free.iter().map(|free| (free.behind, free.registers)));
         self.jumps.extend(piece.jumps.iter().map(|jump| {
             let tables = jump.tables.iter().map(|t| StatedTable {
                 at: t.at,

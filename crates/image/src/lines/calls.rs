@@ -35,6 +35,8 @@ struct Name {
     linkage: Box<str>,
     /// As people write it, once it was asked for.
     shown: OnceLock<Box<str>>,
+    /// The line the function is declared in; zero if nobody says so.
+    declared: u32,
 }
 
 /// A function or an inlined call.
@@ -51,14 +53,28 @@ pub(super) struct Call {
     pub(super) file: Option<u32>,
     pub(super) line: u32,
     pub(super) column: u32,
+    /// What tells calls of one line apart.
+    pub(super) discriminator: u32,
 }
 
 /// One level of inlining.
 pub(super) struct Level<'c> {
-    /// The function's name, demangled.
-    pub(super) name: Option<&'c str>,
+    /// The function's name.
+    name: Option<&'c Name>,
     /// Where it was called from; nothing for the outermost.
     pub(super) call: Option<Call>,
+}
+
+impl<'c> Level<'c> {
+    /// The function's name, demangled.
+    pub(super) fn name(&self) -> Option<&'c str> {
+        self.name.map(Name::shown)
+    }
+
+    /// The function's name as the linker knows it, and the line it is declared in.
+    pub(super) fn linkage(&self) -> Option<(&'c str, u32)> {
+        self.name.map(|name| (&*name.linkage, name.declared))
+    }
 }
 
 impl Calls {
@@ -89,7 +105,7 @@ impl Calls {
         let scope = |index: u32| self.scopes.get(index as usize);
         // A parent comes before its children, so the way outward ends.
         std::iter::successors(scope(innermost), move |inner| scope(inner.parent)).map(|found| Level {
-            name: self.names.get(found.name as usize).map(Name::shown),
+            name: self.names.get(found.name as usize),
             call: (found.parent != NONE).then_some(found.call),
         })
     }
@@ -161,7 +177,7 @@ impl<'r, 'a> Tree<'r, 'a> {
         let unit = UnitRef::new(&self.reading.dwarf, &self.unit);
         let index = u32::try_from(self.scopes.len()).unwrap_or(NONE);
         let mut extent = Extent::default();
-        let mut call = Call { file: None, line: 0, column: 0 };
+        let mut call = Call { file: None, line: 0, column: 0, discriminator: 0 };
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         let mut seen = Ok(());
         for attribute in attributes {
@@ -172,6 +188,9 @@ impl<'r, 'a> Tree<'r, 'a> {
                 }
                 (gimli::DW_AT_call_line, _) => call.line = attribute.udata_value().map_or(0, small),
                 (gimli::DW_AT_call_column, _) => call.column = attribute.udata_value().map_or(0, small),
+                (gimli::DW_AT_GNU_discriminator, _) => {
+                    call.discriminator = attribute.udata_value().map_or(0, small);
+                }
                 _ => seen = seen.and(extent.see(unit, attribute)),
             }
         }
@@ -270,23 +289,29 @@ impl<'r, 'a> Names<'r, 'a> {
     fn of(&mut self, attributes: &[Attribute<Slice<'a>>]) -> u32 {
         let mut seen = Seen::default();
         seen.look(&self.reading.dwarf, &self.home, attributes);
-        let elsewhere = seen.elsewhere.filter(|_| seen.linkage.is_none());
+        let elsewhere = seen.elsewhere.filter(|_| seen.linkage.is_none() || seen.declared == 0);
         let target = elsewhere.and_then(|value| self.follow(File::Main, &Rc::clone(&self.home), value));
-        let Some(target) = target else { return self.keep(seen.linkage.or(seen.short)) };
+        let Some(target) = target else { return self.keep(seen.linkage.or(seen.short), seen.declared) };
+        if seen.linkage.is_some() {
+            // Several functions may be of one declaration: only its line is theirs too.
+            let (_, declared) = self.find(target).unwrap_or_default();
+            return self.keep(seen.linkage, declared);
+        }
         let key = (target.file, target.unit.header.offset().0.wrapping_add(target.at.0));
         if let Some(&known) = self.known.get(&key) {
             return known;
         }
-        let found = self.find(target).or(seen.short);
-        let name = self.keep(found);
+        let (found, declared) = self.find(target).unwrap_or_default();
+        let declared = if seen.declared > 0 { seen.declared } else { declared };
+        let name = self.keep(found.or(seen.short), declared);
         self.known.insert(key, name);
         name
     }
 
     /// The name of the entry at `place`: the linker's name of any entry it refers to, else the first
-    /// plain name on the way.
-    fn find(&mut self, mut place: Place<'a>) -> Option<Slice<'a>> {
-        let mut short = None;
+    /// plain name on the way. And the first line of a declaration on the way: that of the definition, if it has one.
+    fn find(&mut self, mut place: Place<'a>) -> Option<(Option<Slice<'a>>, u32)> {
+        let (mut linkage, mut short, mut declared) = (None, None, 0);
         let mut attributes = Vec::new();
         for _ in 0..MOST_REFERENCES {
             let mut entries = place.unit.entries_raw(Some(place.at)).ok()?;
@@ -299,17 +324,18 @@ impl<'r, 'a> Names<'r, 'a> {
             };
             seen.look(dwarf, &place.unit, &attributes);
             short = short.or(seen.short);
-            let next = match (seen.linkage, seen.elsewhere) {
-                (Some(name), _) => return Some(name),
-                (None, Some(value)) => self.follow(place.file, &place.unit, value),
-                (None, None) => None,
-            };
+            declared = if declared > 0 { declared } else { seen.declared };
+            linkage = linkage.or(seen.linkage);
+            if linkage.is_some() && declared > 0 {
+                break;
+            }
+            let next = seen.elsewhere.and_then(|value| self.follow(place.file, &place.unit, value));
             match next {
                 Some(next) => place = next,
                 None => break,
             }
         }
-        short
+        Some((linkage.or(short), declared))
     }
 
     /// The entry that `value` refers to from a unit of `file`.
@@ -350,10 +376,11 @@ impl<'r, 'a> Names<'r, 'a> {
         Some(Place { file, unit, at })
     }
 
-    fn keep(&mut self, name: Option<Slice<'a>>) -> u32 {
+    fn keep(&mut self, name: Option<Slice<'a>>, declared: u32) -> u32 {
         match name {
             Some(name) if self.left.spend(name.len()) => {
-                self.found.push(Name { linkage: name.to_string_lossy().into(), shown: OnceLock::new() });
+                let linkage = name.to_string_lossy().into();
+                self.found.push(Name { linkage, shown: OnceLock::new(), declared });
                 u32::try_from(self.found.len() - 1).unwrap_or(NONE)
             }
             _ => NONE,
@@ -367,6 +394,7 @@ struct Seen<'a> {
     linkage: Option<Slice<'a>>,
     short: Option<Slice<'a>>,
     elsewhere: Option<AttributeValue<Slice<'a>>>,
+    declared: u32,
 }
 
 impl<'a> Seen<'a> {
@@ -381,6 +409,10 @@ impl<'a> Seen<'a> {
             match attribute.name() {
                 gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => self.linkage = text(attribute),
                 gimli::DW_AT_name => self.short = text(attribute),
+                gimli::DW_AT_decl_line => {
+                    let line = attribute.udata_value().and_then(|line| u32::try_from(line).ok());
+                    self.declared = line.unwrap_or(0);
+                }
                 gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => {
                     self.elsewhere = Some(attribute.value());
                 }

@@ -75,6 +75,20 @@ pub struct Frame<'l> {
     pub location: Option<Location<'l>>,
 }
 
+/// A function around an address, as compilers want to be told of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Level<'l> {
+    /// Its name, as the linker knows it; `?` if the debug information does not name it.
+    pub linkage: &'l str,
+    /// The line it is declared in; zero if that is not known.
+    pub declared: u32,
+    /// For the innermost function the line of the address, for each other one the line of the call that was
+    /// inlined into it; zero if there is none.
+    pub line: u32,
+    /// What tells code of that line apart; zero if nothing does.
+    pub discriminator: u32,
+}
+
 /// The source lines of one file.
 pub struct Lines<'d> {
     /// The file that holds the debug information: the program or its separate debug file.
@@ -128,7 +142,7 @@ impl<'d> Lines<'d> {
         let mut frames = Vec::new();
         for unit in self.units().holding(at) {
             for level in self.units().calls(unit, || self.reading()).at(at) {
-                let function = level.name.unwrap_or(UNKNOWN_FUNCTION).to_string();
+                let function = level.name().unwrap_or(UNKNOWN_FUNCTION).to_string();
                 frames.push(Frame { function, location });
                 location = level.call.map(|call| Location {
                     file: call.file.and_then(|file| Some(self.table(unit)?.file(file))).unwrap_or("?"),
@@ -144,6 +158,27 @@ impl<'d> Lines<'d> {
             frames.push(Frame { function: UNKNOWN_FUNCTION.to_string(), location });
         }
         frames
+    }
+
+    /// The functions around `at`, with names and lines as compilers want to be told of them: the innermost inlined one
+    /// first, the function that the code is part of last. None if the debug information does not tell.
+    #[must_use]
+    pub fn levels_at(&self, at: LinkAddr) -> Vec<Level<'_>> {
+        for unit in self.units().holding(at) {
+            let Some(table) = self.table(unit) else { continue };
+            let Some(location) = table.at(at) else { continue };
+            let (mut line, mut discriminator) = (location.line, table.discriminator(at));
+            let mut levels = Vec::new();
+            for level in self.units().calls(unit, || self.reading()).at(at) {
+                let (linkage, declared) = level.linkage().unwrap_or((UNKNOWN_FUNCTION, 0));
+                levels.push(Level { linkage, declared, line, discriminator });
+                (line, discriminator) = level.call.map_or((0, 0), |call| (call.line, call.discriminator));
+            }
+            if !levels.is_empty() {
+                return levels;
+            }
+        }
+        Vec::new()
     }
 
     /// The lines of all code in `range`, by address. Neighbours differ; code without a line is left

@@ -30,6 +30,7 @@ struct Row {
     file: u32,
     line: u32,
     column: u32,
+    discriminator: u32,
 }
 
 impl LineTable {
@@ -55,6 +56,11 @@ impl LineTable {
     pub(super) fn at(&self, at: LinkAddr) -> Option<Location<'_>> {
         let row = self.rows[..self.rows.partition_point(|r| r.start <= at)].last()?;
         (row.file != GAP).then(|| Location { file: self.file(row.file), line: row.line, column: row.column })
+    }
+
+    /// What tells the code at `at` apart from other code of its line; zero if nothing does.
+    pub(super) fn discriminator(&self, at: LinkAddr) -> u32 {
+        self.rows[..self.rows.partition_point(|r| r.start <= at)].last().map_or(0, |row| row.discriminator)
     }
 
     /// Where rows begin or end in `range`.
@@ -121,6 +127,7 @@ fn read_sequences(
                 ColumnType::LeftEdge => 0,
                 ColumnType::Column(column) => u32::try_from(column.get()).unwrap_or(u32::MAX),
             },
+            discriminator: u32::try_from(row.discriminator()).unwrap_or(0),
         };
         match rows.last_mut() {
             // Of several rows for one address the last says what is there.
@@ -151,7 +158,7 @@ fn flatten(mut sequences: Vec<Sequence>) -> Box<[Row]> {
             }
         }
         done = sequence.end;
-        all.push(Row { start: done, file: GAP, line: 0, column: 0 });
+        all.push(Row { start: done, file: GAP, line: 0, column: 0, discriminator: 0 });
     }
     all.into_boxed_slice()
 }
@@ -202,7 +209,7 @@ mod tests {
     use super::*;
 
     fn sequence(starts: &[u64], end: u64, line: u32) -> Sequence {
-        let row = |&start| Row { start: LinkAddr(start), file: 0, line, column: 0 };
+        let row = |&start| Row { start: LinkAddr(start), file: 0, line, column: 0, discriminator: 0 };
         Sequence { rows: starts.iter().map(row).collect(), end: LinkAddr(end) }
     }
 

@@ -6,6 +6,7 @@ mod executed;
 mod holes;
 mod layout;
 mod links;
+pub mod needs;
 mod noreturn;
 mod pieces;
 mod reach;

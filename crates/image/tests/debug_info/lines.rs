@@ -1,6 +1,8 @@
 //! Lines and inlined calls of every instruction, as `llvm-symbolizer` and `addr2line` see them.
 
-use crate::programs::{C, CPP, Line, addr2line, instructions, open, run, symbolizer};
+use crate::programs::{
+    C, CPP, Line, Told, addr2line, instructions, open, run, symbolizer, symbolizer_in_detail,
+};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::lines::{Frame, Lines};
 use relive_testkit::compile::{Compiled, compile};
@@ -98,6 +100,34 @@ fn optimised_programs() {
         deepest = deepest.max(agrees_with_symbolizer(&program, 1));
     }
     assert!(deepest >= 6, "the example has deep inlining, seen were {deepest} levels");
+}
+
+#[test]
+fn what_compilers_want_to_be_told() {
+    let mut discriminators = BTreeSet::new();
+    for args in [&["-O2", "-gline-tables-only", "-fdebug-info-for-profiling"][..], &["-O2", "-g"]] {
+        for (compiler, source) in [("clang++-19", CPP), ("clang-19", C)] {
+            let program = compile(compiler, args, source);
+            let loaded = open(&program);
+            let lines = Lines::new(&loaded);
+            let addresses = instructions(&program);
+            let mut known = 0;
+            for (&at, said) in addresses.iter().zip(symbolizer_in_detail(&program, &addresses)) {
+                let levels: Vec<Told> = lines
+                    .levels_at(at)
+                    .iter()
+                    .map(|level| (level.linkage.to_string(), level.declared, level.line, level.discriminator))
+                    .collect();
+                if !levels.is_empty() {
+                    assert_eq!(levels, said, "{at}");
+                    known += 1;
+                    discriminators.extend(levels.iter().map(|level| level.3));
+                }
+            }
+            assert!(known >= 25, "{known} of {} are known", addresses.len());
+        }
+    }
+    assert!(discriminators.len() >= 3, "{discriminators:?}");
 }
 
 #[test]

@@ -85,6 +85,38 @@ pub(crate) fn symbolizer(file: &Path, addresses: &[LinkAddr]) -> Vec<Vec<Line>> 
     found
 }
 
+/// A function as compilers want to be told of it: its name, the line it is declared in, a line, and its discriminator.
+pub(crate) type Told = (String, u32, u32, u32);
+
+/// What `llvm-symbolizer` says of that: for each address its functions, the innermost first.
+pub(crate) fn symbolizer_in_detail(file: &Path, addresses: &[LinkAddr]) -> Vec<Vec<Told>> {
+    let mut command = Command::new("llvm-symbolizer-19");
+    command.arg("--obj").arg(without_symbols(file)).args([
+        "--inlines",
+        "--functions=linkage",
+        "--no-demangle",
+        "--verbose",
+    ]);
+    let printed = print_for(command, addresses);
+    let mut found = Vec::new();
+    for group in printed.trim_end_matches('\n').split("\n\n") {
+        let mut levels: Vec<Told> = Vec::new();
+        for line in group.lines() {
+            let number = |text: &str| text.trim().parse().expect("a number");
+            match (line.split_once(':'), levels.last_mut()) {
+                (Some(("  Function start line", value)), Some(level)) => level.1 = number(value),
+                (Some(("  Line", value)), Some(level)) => level.2 = number(value),
+                (Some(("  Discriminator", value)), Some(level)) => level.3 = number(value),
+                _ if !line.starts_with(' ') => levels.push((line.to_string(), 0, 0, 0)),
+                _ => {}
+            }
+        }
+        found.push(levels);
+    }
+    assert_eq!(found.len(), addresses.len(), "one answer for each question");
+    found
+}
+
 /// What GNU `addr2line` says: the same without columns.
 pub(crate) fn addr2line(file: &Path, addresses: &[LinkAddr]) -> Vec<Vec<Line>> {
     let mut command = Command::new("addr2line");

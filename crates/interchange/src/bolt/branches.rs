@@ -5,6 +5,7 @@
 //! they follow from the others. See `BinaryFunction::buildCFG` and `DataReader::recordBranch` in LLVM's `bolt/lib`.
 
 use super::names::Names;
+use crate::export::Summary;
 use crate::flow::{Way, last_instruction, ways};
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Flow, Insn};
@@ -41,6 +42,24 @@ pub(crate) struct Told {
     pub(crate) unknown: u64,
     /// Functions that ran, but the profile does not hold their code.
     pub(crate) without_code: u64,
+}
+
+impl Told {
+    /// How many functions are told of, and what of the others.
+    pub(crate) fn summary(&self) -> Summary {
+        let mut summary = Summary { written: vec![("functions", self.functions)], notes: Vec::new() };
+        if self.unknown > 0 {
+            let note =
+                format!("{} functions that ran have no symbol, and BOLT no name for them", self.unknown);
+            summary.notes.push(note);
+        }
+        if self.without_code > 0 {
+            let note =
+                format!("of {} functions that ran the profile does not hold the code", self.without_code);
+            summary.notes.push(note);
+        }
+        summary
+    }
 }
 
 /// Collects the branches of a module.

@@ -1,15 +1,16 @@
 //! What BOLT calls functions.
 //!
 //! A global symbol is called by its name. There may be many local ones of one name, so each is numbered, in the order of
-//! addresses: `name/1`. Functions that no symbol names are `__BOLT_FDE_FUNCat` and an address, if they have unwind information.
-//! See `RewriteInstance::discoverFileObjects` in LLVM's `bolt/lib/Rewrite/RewriteInstance.cpp`.
+//! addresses: `name/1`, and also `name/file.c/1` if the table says which source file it is from. See
+//! `RewriteInstance::discoverFileObjects` in LLVM's `bolt/lib/Rewrite/RewriteInstance.cpp`.
 
 use crate::surroundings::Symbol;
 use std::collections::{BTreeMap, HashMap};
 
-/// The functions of a file as BOLT sees them, by address.
+/// The functions of a file as BOLT sees them.
 pub(crate) struct Names {
     by_address: BTreeMap<u64, Named>,
+    by_name: HashMap<String, u64>,
 }
 
 struct Named {
@@ -31,35 +32,41 @@ impl Names {
             symbols.iter().filter(|symbol| symbol.address != 0 && !symbol.name.is_empty()).collect();
         // Functions first, else as in the table: the sort is stable, as BOLT's is.
         sorted.sort_by_key(|symbol| (symbol.address, !symbol.is_function));
-        let mut numbers: HashMap<&str, u32> = HashMap::new();
-        let mut by_address: BTreeMap<u64, Named> = BTreeMap::new();
+        let mut numbers = Numbers::default();
+        let mut names = Self { by_address: BTreeMap::new(), by_name: HashMap::new() };
         for symbol in sorted {
             // BOLT keeps labels that the assembler takes for its own apart.
             let prefix = if symbol.name.starts_with(".L") { "PG" } else { "" };
-            let name = if symbol.is_global {
-                format!("{prefix}{}", symbol.name)
-            } else {
-                let number = numbers.entry(&symbol.name).or_default();
-                *number += 1;
-                format!("{prefix}{}/{number}", symbol.name)
-            };
+            let mut name = format!("{prefix}{}", symbol.name);
+            let mut alternative = None;
+            if !symbol.is_global {
+                alternative = symbol
+                    .file
+                    .as_ref()
+                    .filter(|_| symbol.is_function)
+                    .map(|file| numbers.number(format!("{name}/{file}")));
+                name = numbers.number(name);
+            }
             if !symbol.is_function {
                 continue;
             }
+            for name in alternative.iter().chain([&name]) {
+                names.by_name.insert(escaped(name), symbol.address);
+            }
             let end = symbol.address.saturating_add(symbol.size);
-            let named = by_address.entry(symbol.address).or_insert(Named { name: escaped(&name), end });
+            let named = names.by_address.entry(symbol.address).or_insert(Named { name: escaped(&name), end });
             named.end = named.end.max(end);
         }
         // A symbol inside of another function is a second entry of it, not a function.
         let mut outer_end = 0;
-        by_address.retain(|&address, named| {
+        names.by_address.retain(|&address, named| {
             let keep = address >= outer_end;
             if keep {
                 outer_end = named.end;
             }
             keep
         });
-        Self { by_address }
+        names
     }
 
     /// The function around an address, and where in it that is.
@@ -67,6 +74,25 @@ impl Names {
         let (start, named) = self.by_address.range(..=address).next_back()?;
         (address < named.end || address == *start)
             .then(|| Place { name: &named.name, offset: address - start })
+    }
+
+    /// The address of a function by any of its names, as they are written in files of BOLT.
+    pub(crate) fn address(&self, name: &str) -> Option<u64> {
+        // `f(*2)`: f has two names.
+        let name = name.split_once("(*").map_or(name, |(name, _)| name);
+        self.by_name.get(name).copied()
+    }
+}
+
+/// How often each local name came up.
+#[derive(Default)]
+struct Numbers(HashMap<String, u32>);
+
+impl Numbers {
+    fn number(&mut self, name: String) -> String {
+        let number = self.0.entry(name.clone()).or_default();
+        *number += 1;
+        format!("{name}/{number}")
     }
 }
 
@@ -87,6 +113,7 @@ mod tests {
             size,
             is_function: true,
             is_global,
+            file: (!is_global).then(|| "a.c".to_string()),
         };
         let names = Names::new(&[
             symbol("helper", 0x40, 8, false),
@@ -103,5 +130,9 @@ mod tests {
         assert_eq!(place(0x47), Some(("helper/3", 7)));
         assert_eq!(place(0x48), None);
         assert_eq!(place(0x50), Some(("with\\ space", 0)));
+        assert_eq!(names.address("helper/3"), Some(0x40));
+        assert_eq!(names.address("helper/a.c/2"), Some(0x40));
+        assert_eq!(names.address("main(*2)"), Some(0x10));
+        assert_eq!(names.address("helper"), None);
     }
 }

@@ -4,8 +4,8 @@
 //! that is in no function of the file. Ways that go on without a branch are lines too. See `DataReader::parseBranchInfo` in
 //! LLVM's `bolt/lib/Profile/DataReader.cpp`.
 
-use super::{Exporter, Summary, only_module};
-use crate::bolt::branches::{End, collect};
+use super::{Exporter, Summary};
+use crate::bolt::branches::End;
 use crate::bolt::names::Names;
 use crate::error::ExportError;
 use crate::surroundings::Surroundings;
@@ -30,20 +30,7 @@ impl Exporter for BoltFdata {
         around: &dyn Surroundings,
         out: &mut dyn Write,
     ) -> Result<Summary, ExportError> {
-        let module = only_module(profile, self.name())?;
-        let missing = |needs: &str| ExportError::Missing {
-            format: self.name(),
-            module: module.path.clone(),
-            needs: needs.to_string(),
-        };
-        let symbols = around.symbols(module).filter(|symbols| !symbols.is_empty()).ok_or_else(|| {
-            missing("the symbol table of the measured file: BOLT tells functions apart by it")
-        })?;
-        let names = Names::new(&symbols);
-        let told = collect(module, &names);
-        if told.branches.is_empty() {
-            return Err(missing("counts: nothing of it ran"));
-        }
+        let (told, names) = super::branches(self.name(), profile, around)?;
         let mut lines = 0;
         for (&(from, to, _), &count) in &told.branches {
             let (from, to) = (end(from, &names), end(to, &names));
@@ -54,20 +41,8 @@ impl Exporter for BoltFdata {
                 lines += 1;
             }
         }
-        let mut summary =
-            Summary { written: vec![("functions", told.functions), ("branches", lines)], notes: Vec::new() };
-        if told.unknown > 0 {
-            summary.notes.push(format!(
-                "{} functions that ran have no symbol, and BOLT no name for them",
-                told.unknown
-            ));
-        }
-        if told.without_code > 0 {
-            summary.notes.push(format!(
-                "of {} functions that ran the profile does not hold the code",
-                told.without_code
-            ));
-        }
+        let mut summary = told.summary();
+        summary.written.push(("branches", lines));
         Ok(summary)
     }
 }

@@ -1,10 +1,26 @@
 //! Formats that are written.
 
 mod bolt_fdata;
+mod bolt_preaggregated;
+mod callgrind;
+mod cobertura;
+mod drcov;
+mod firefox;
+mod flamegraph;
+mod folded;
+mod lcov;
+mod llvm_sample;
+mod parquet;
+mod pprof;
+mod speedscope;
+mod tables;
 
+use crate::bolt::branches::{Told, collect};
+use crate::bolt::names::Names;
 use crate::error::ExportError;
 use crate::surroundings::Surroundings;
 use relive_profile::model::{Module, Profile};
+use relive_sequence::Sequence;
 use std::io::Write;
 
 /// A format that profiles can be written in.
@@ -25,10 +41,53 @@ pub trait Exporter: Sync {
         around: &dyn Surroundings,
         out: &mut dyn Write,
     ) -> Result<Summary, ExportError>;
+
+    /// Writes several profiles, each with what it is called.
+    ///
+    /// # Errors
+    /// As [`Exporter::write`]; and if the format is about one profile.
+    fn write_several(
+        &self,
+        profiles: &[(String, Profile)],
+        around: &dyn Surroundings,
+        out: &mut dyn Write,
+    ) -> Result<Summary, ExportError> {
+        match profiles {
+            [(_, profile)] => self.write(profile, around, out),
+            _ => Err(ExportError::OneProfile { format: self.name(), profiles: profiles.len() }),
+        }
+    }
+
+    /// Writes a sequence of calls.
+    ///
+    /// # Errors
+    /// If it cannot be written, or the format is not about calls in their order.
+    fn write_calls(&self, calls: &Sequence, out: &mut dyn Write) -> Result<Summary, ExportError> {
+        let _ = (calls, out);
+        Err(ExportError::NoCalls { format: self.name() })
+    }
 }
 
 /// All formats, as `--format` lists them.
-pub const FORMATS: &[&dyn Exporter] = &[&bolt_fdata::BoltFdata];
+pub const FORMATS: &[&dyn Exporter] = &[
+    &bolt_fdata::BoltFdata,
+    &bolt_preaggregated::BoltPreaggregated,
+    &llvm_sample::LlvmSample,
+    &callgrind::Callgrind,
+    &pprof::Pprof,
+    &flamegraph::Flamegraph,
+    &folded::Folded,
+    &speedscope::Speedscope,
+    &firefox::Firefox,
+    &lcov::Lcov,
+    &cobertura::Cobertura,
+    &drcov::Drcov,
+    &parquet::Parquet(0),
+    &parquet::Parquet(1),
+    &parquet::Parquet(2),
+    &parquet::Parquet(3),
+    &parquet::Parquet(4),
+];
 
 /// What became of a profile: for people, in the order in which it is to be told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,4 +107,25 @@ pub(crate) fn only_module<'p>(profile: &'p Profile, format: &'static str) -> Res
             modules: modules.iter().map(|module| module.path.clone()).collect(),
         }),
     }
+}
+
+/// The branches of a profile as BOLT wants to see them, and what it calls functions.
+fn branches(
+    format: &'static str,
+    profile: &Profile,
+    around: &dyn Surroundings,
+) -> Result<(Told, Names), ExportError> {
+    let module = only_module(profile, format)?;
+    let missing =
+        |needs: &str| ExportError::Missing { format, module: module.path.clone(), needs: needs.to_string() };
+    let symbols = around
+        .symbols(module)
+        .filter(|symbols| !symbols.is_empty())
+        .ok_or_else(|| missing("the symbol table of the measured file: BOLT tells functions apart by it"))?;
+    let names = Names::new(&symbols);
+    let told = collect(module, &names);
+    if told.branches.is_empty() {
+        return Err(missing("counts: nothing of it ran"));
+    }
+    Ok((told, names))
 }

@@ -11,7 +11,7 @@
 mod across;
 mod entries;
 mod evidence;
-mod settle;
+pub(crate) mod settle;
 mod targets;
 
 use evidence::{Evidence, Seen};
@@ -73,23 +73,33 @@ pub fn carry(mut new: Module, olds: &[Old<'_>], likely: &Likelihood<'_>) -> Modu
 /// Puts counts of some blocks, measured since, into a function whose others were carried over, and settles its edges anew around them.
 /// Counts of other blocks stay.
 pub fn settle_around(function: &mut Function, measured: &[(u32, Count)]) {
-    let seen = |count: Option<Count>| {
-        let count = count?;
-        Some(Seen { count: count.value(), origin: count.origin, confidence: count.confidence })
-    };
     for &(block, count) in measured {
         if let Some(block) = function.blocks.get_mut(block as usize) {
             block.count = Some(count);
         }
     }
-    let evidence = Evidence {
+    let settled = settle::settle(function, &own_evidence(function), &[]);
+    for (edge, count) in function.edges.iter_mut().zip(settled.edges) {
+        edge.count = Some(count);
+    }
+}
+
+/// Makes the counts of a function add up, where some of them are not known and the others come from samples. `likely` has one number
+/// for each edge, as in [`Likelihood`].
+pub fn settle_all(function: &mut Function, likely: &[f64]) {
+    settle::settle(function, &own_evidence(function), likely).put(function);
+}
+
+/// The counts a function has, as evidence for what they should be.
+fn own_evidence(function: &Function) -> Evidence {
+    let seen = |count: Option<Count>| {
+        let count = count?;
+        Some(Seen { count: count.value(), origin: count.origin, confidence: count.confidence })
+    };
+    Evidence {
         blocks: function.blocks.iter().map(|block| seen(block.count)).collect(),
         edges: function.edges.iter().map(|edge| seen(edge.count)).collect(),
         odds: vec![None; function.edges.len()],
-    };
-    let settled = settle::settle(function, &evidence, &[]);
-    for (edge, count) in function.edges.iter_mut().zip(settled.edges) {
-        edge.count = Some(count);
     }
 }
 

@@ -35,18 +35,20 @@ fn count(seen: Option<Seen>, flow: u64) -> Count {
 
 /// A function as a circulation: a block is an arc from where it begins to where it ends, and there is one node for
 /// everything outside.
-struct Graph {
+pub(crate) struct Graph {
     blocks: u32,
-    nodes: u32,
+    /// How many nodes there are.
+    pub(crate) nodes: u32,
 }
 
 impl Graph {
-    fn new(function: &Function) -> Self {
+    pub(crate) fn new(function: &Function) -> Self {
         let blocks = function.blocks.len() as u32;
         Self { blocks, nodes: 2 * blocks + function.hubs + 1 }
     }
 
-    fn begin(&self, node: Node) -> u32 {
+    /// Where what leads to a node ends.
+    pub(crate) fn begin(&self, node: Node) -> u32 {
         match (node.as_block(), node.as_hub()) {
             (Some(block), _) => 2 * block,
             (_, Some(hub)) => 2 * self.blocks + hub,
@@ -54,7 +56,8 @@ impl Graph {
         }
     }
 
-    fn end(&self, node: Node) -> u32 {
+    /// Where what leaves a node begins.
+    pub(crate) fn end(&self, node: Node) -> u32 {
         match node.as_block() {
             Some(block) => 2 * block + 1,
             None => self.begin(node),

@@ -33,6 +33,14 @@ pub enum About {
     Entries,
 }
 
+impl About {
+    /// Whether it matters where calls through pointers lead.
+    #[must_use]
+    pub fn has_calls(self) -> bool {
+        matches!(self, Self::Blocks | Self::Calls)
+    }
+}
+
 /// Behaviours that are known from the start: name, granularity, what they are about. That a sequence of calls has an order, and calls lie in calls, is
 /// said below.
 const KNOWN: [(&str, Level, About); 7] = [

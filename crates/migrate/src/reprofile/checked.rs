@@ -1,49 +1,120 @@
-//! Our own way to tell what holds: by a cheap run of the new build, measured in full.
+//! Our own way to tell what holds: by price, and by a cheap run of the new build.
 //!
-//! Static analyses ask what a change *could* affect; soundly, that is nearly everything. Here the new build is run on one input,
-//! the cheapest, that the old build was measured on too. What counts the same there, although code around it changed, is
-//! taken to hold for other inputs as well; what counts something else is measured. Where that run says nothing, because it did not
-//! come there, functions with changes are measured and others are not.
+//! Static analyses ask what a change *could* affect; soundly, that is nearly everything. But what is worth asking about is
+//! little: most entries of a profile cost next to nothing to count (`price`), so they are counted, whether they hold or
+//! not. What is left are a few functions in which the program spends its time. Of these the new build is asked: it is run on one input, the
+//! cheapest, that the old build was measured on too, and their entries are counted. What counts the same there, although code around it changed, is taken
+//! to hold for other inputs as well; what counts something else is measured. Where that run says nothing, because it did not
+//! come there, functions with changes are measured and others are not; of the few, only blocks that changed themselves.
 
 use super::behaviour::Behaviour;
 use super::discriminate::{Decision, Why};
-use super::entries;
-use relive_impact::{Affected, Builds};
+use super::entries::{self, Entry};
+use super::price::Budget;
+use relive_impact::{Affected, Blocks, Builds};
 use relive_profile::model::{Function, Module, State};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A run of the new build on some input, and what was expected of it.
 pub struct Check<'a> {
     /// What the old build did on the same input, carried over.
     pub carried: &'a Module,
-    /// What the new build did.
+    /// What the new build did. Entries that it does not count say nothing.
     pub fresh: &'a Module,
 }
 
-/// What becomes of each function of the new build, by checks.
-///
-/// `changed` has the functions with changes.
+/// What is known of the new build before anything of it is measured.
+pub struct Known<'a> {
+    /// Both builds.
+    pub builds: &'a Builds<'a>,
+    /// Functions with changes.
+    pub changed: &'a Affected,
+    /// Blocks of the new build that changed.
+    pub blocks: &'a Blocks,
+    /// The old profile, carried over.
+    pub carried: &'a Module,
+    /// What the profile is about.
+    pub behaviours: &'a [&'a Behaviour],
+    /// What is cheap enough to be counted in any case.
+    pub budget: Budget,
+}
+
+/// What a check has to count of the new build, by addresses of functions and blocks: entries that are not counted in any case.
 #[must_use]
-pub fn check(
-    builds: &Builds<'_>,
-    changed: &Affected,
-    behaviours: &[&Behaviour],
-    checks: &[Check<'_>],
-) -> Vec<Decision> {
-    let checks: Vec<[ByAddress<'_>; 2]> =
-        checks.iter().map(|check| [check.carried, check.fresh].map(by_address)).collect();
-    (0..)
-        .zip(&builds.new.functions)
-        .map(|(new, function)| {
-            let runs: Vec<(&Function, &Function)> = checks
+pub fn candidates(carried: &Module, behaviours: &[&Behaviour], budget: Budget) -> HashMap<u64, HashSet<u64>> {
+    let of = |function: &Function| -> HashSet<u64> {
+        let entries = behaviours.iter().flat_map(|behaviour| entries::of(function, behaviour.about));
+        let dear = entries.filter(|&entry| !budget.allows(function, entry, false));
+        dear.filter_map(|entry| Some(function.blocks[entry.block(function)? as usize].address)).collect()
+    };
+    let all = carried.functions.iter().map(|function| (function.address, of(function)));
+    all.filter(|(_, blocks)| !blocks.is_empty()).collect()
+}
+
+impl Known<'_> {
+    /// What becomes of each function of the new build, by checks.
+    #[must_use]
+    pub fn check(&self, checks: &[Check<'_>]) -> Vec<Decision> {
+        let checks: Vec<[ByAddress<'_>; 2]> =
+            checks.iter().map(|check| [check.carried, check.fresh].map(by_address)).collect();
+        (0..)
+            .zip(&self.builds.new.functions)
+            .map(|(new, function)| {
+                let runs: Vec<(&Function, &Function)> = checks
+                    .iter()
+                    .filter_map(|[carried, fresh]| {
+                        Some((*carried.get(&function.address)?, *fresh.get(&function.address)?))
+                    })
+                    .collect();
+                self.decide(new, &runs)
+            })
+            .collect()
+    }
+
+    fn decide(&self, new: u32, runs: &[(&Function, &Function)]) -> Decision {
+        let Self { builds, changed, behaviours, .. } = self;
+        let function = &builds.new.functions[new as usize];
+        let expected = &self.carried.functions[new as usize];
+        let is_spared = self.budget.spares(expected);
+        let mut decision = Decision::open();
+        let old = builds.old_function(new);
+        let measured = old.is_some_and(|old| builds.old.functions[old as usize].state == State::Measured);
+        let is_changed = old.is_none_or(|old| changed.old.touches(old)) || changed.new.touches(new);
+        let is_touched = |entry: Entry| {
+            let block = entry.block(function).is_some_and(|block| self.blocks.contains(new, block));
+            block && entry.count(expected).is_none_or(|count| count > 0)
+        };
+        for entry in behaviours.iter().flat_map(|behaviour| entries::of(function, behaviour.about)) {
+            let told: Vec<(u64, u64)> = runs
                 .iter()
-                .filter_map(|[carried, fresh]| {
-                    Some((*carried.get(&function.address)?, *fresh.get(&function.address)?))
-                })
+                .filter_map(|(carried, fresh)| Some((entry.count(carried)?, entry.count(fresh)?)))
+                .filter(|&(carried, fresh)| carried != 0 || fresh != 0)
                 .collect();
-            decide(builds, changed, behaviours, new, &runs)
-        })
-        .collect()
+            let objection = if told.iter().any(|(carried, fresh)| carried != fresh) {
+                Some(Why::Differs)
+            } else if !told.is_empty() || !is_changed || is_spared && !is_touched(entry) {
+                None
+            } else if old.is_none() {
+                Some(Why::New)
+            } else {
+                Some(Why::Affected)
+            };
+            decision.note(entry, objection.or((!measured && old.is_some()).then_some(Why::NotMeasured)));
+        }
+        self.watch(expected, &mut decision);
+        decision
+    }
+
+    /// Has entries counted that hold, if that costs next to nothing. What never ran in a function that need not be measured is not worth rewriting.
+    fn watch(&self, expected: &Function, decision: &mut Decision) {
+        let is_moved = decision.measure.is_some();
+        let has_run = expected.entries().is_some_and(|count| count.value() > 0);
+        let cheap = |entry: &&Entry| self.budget.allows(expected, **entry, is_moved);
+        let watched: Vec<Entry> = decision.reusable.iter().filter(cheap).copied().collect();
+        if is_moved || has_run {
+            watched.into_iter().for_each(|entry| decision.watch(entry));
+        }
+    }
 }
 
 /// Functions by where they begin.
@@ -51,37 +122,4 @@ type ByAddress<'m> = HashMap<u64, &'m Function>;
 
 fn by_address(module: &Module) -> ByAddress<'_> {
     module.functions.iter().map(|function| (function.address, function)).collect()
-}
-
-fn decide(
-    builds: &Builds<'_>,
-    changed: &Affected,
-    behaviours: &[&Behaviour],
-    new: u32,
-    runs: &[(&Function, &Function)],
-) -> Decision {
-    let function = &builds.new.functions[new as usize];
-    let mut decision = Decision::open();
-    let all = || behaviours.iter().flat_map(|behaviour| entries::of(function, behaviour.about));
-    let old = builds.old_function(new);
-    let measured = old.is_some_and(|old| builds.old.functions[old as usize].state == State::Measured);
-    let is_changed = old.is_none_or(|old| changed.old.touches(old)) || changed.new.touches(new);
-    for entry in all() {
-        let told: Vec<(u64, u64)> = runs
-            .iter()
-            .filter_map(|(carried, fresh)| Some((entry.count(carried)?, entry.count(fresh)?)))
-            .filter(|&(carried, fresh)| carried != 0 || fresh != 0)
-            .collect();
-        let objection = if told.iter().any(|(carried, fresh)| carried != fresh) {
-            Some(Why::Differs)
-        } else if !told.is_empty() || !is_changed {
-            None
-        } else if old.is_none() {
-            Some(Why::New)
-        } else {
-            Some(Why::Affected)
-        };
-        decision.note(entry, objection.or((!measured && old.is_some()).then_some(Why::NotMeasured)));
-    }
-    decision
 }

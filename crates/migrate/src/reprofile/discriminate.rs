@@ -2,6 +2,7 @@
 
 use super::behaviour::Behaviour;
 use super::entries::{self, Entry};
+use super::price;
 use relive_impact::constructs::{Grouping, Level};
 use relive_impact::{Affected, Builds};
 use relive_matching::blocks::Found;
@@ -11,6 +12,8 @@ use std::collections::{HashMap, HashSet};
 /// Why a function is to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Why {
+    /// It holds, and costs so little to count that it is counted all the same.
+    Cheap,
     /// The old build does not have it.
     New,
     /// It changed, or a change can affect it.
@@ -28,6 +31,7 @@ impl Why {
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
+            Self::Cheap => "costs next to nothing",
             Self::New => "new",
             Self::Affected => "affected by changes",
             Self::Unmapped => "not all of it is found in the old build",
@@ -46,13 +50,15 @@ pub struct Decision {
     pub reusable: HashSet<Entry>,
     /// Entries whose old count does not.
     pub again: HashSet<Entry>,
+    /// Entries whose old count holds, and that are counted all the same.
+    pub watched: HashSet<Entry>,
 }
 
 impl Decision {
     /// Nothing is known yet.
     #[must_use]
     pub fn open() -> Self {
-        Self { measure: None, reusable: HashSet::new(), again: HashSet::new() }
+        Self { measure: None, reusable: HashSet::new(), again: HashSet::new(), watched: HashSet::new() }
     }
 
     /// Takes note of an entry.
@@ -64,25 +70,36 @@ impl Decision {
         self.measure = self.measure.max(objection);
     }
 
-    /// The blocks to count if that is all there is to measure: few, and none of them an edge. `None` if the whole function is
-    /// measured, from which everything follows.
+    /// Has an entry counted that holds.
+    pub fn watch(&mut self, entry: Entry) {
+        self.watched.insert(entry);
+        self.measure = self.measure.max(Some(Why::Cheap));
+    }
+
+    /// The blocks to count if that costs less than to measure the whole function, from which everything follows; `None` if it
+    /// does not. `function` has the counts that are expected of it.
     #[must_use]
     pub fn blocks(&self, function: &Function) -> Option<Vec<u32>> {
         let blocks: Option<Vec<u32>> = self
             .again
-            .iter()
+            .union(&self.watched)
             .map(|entry| match *entry {
                 Entry::Block(block) => Some(block),
                 Entry::Edge(_) | Entry::Function => None,
             })
             .collect();
-        let mut blocks = blocks.filter(|blocks| SOME * blocks.len() <= function.blocks.len())?;
+        let mut blocks = blocks?;
         blocks.sort_unstable();
-        Some(blocks)
+        let cost = blocks.iter().map(|&block| price::of(function, Entry::Block(block))).sum::<u64>();
+        let is_less = match price::whole(function) {
+            0 => SOME * blocks.len() <= function.blocks.len(),
+            whole => cost <= whole,
+        };
+        is_less.then_some(blocks)
     }
 }
 
-/// Counters that tell everything sit on about every third block.
+/// Counters that tell everything sit on about every third block: what is cheaper if nobody knows how often they run.
 const SOME: usize = 3;
 
 /// What becomes of each function of the new build.

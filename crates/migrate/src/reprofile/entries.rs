@@ -49,9 +49,18 @@ pub fn of(function: &Function, about: About) -> Vec<Entry> {
             headers.into_iter().map(Entry::Block).collect()
         }
         About::Calls => {
+            let mut ways = vec![0u32; function.blocks.len()];
+            for from in function.edges.iter().filter_map(|edge| edge.from.as_block()) {
+                ways[from as usize] += 1;
+            }
+            // A block with one way out runs as often as that is taken, and is easier to count.
+            let only = |edge: u32| {
+                let from = function.edges.get(edge as usize)?.from.as_block()?;
+                (ways[from as usize] == 1).then_some(from)
+            };
             let by = function.calls.iter().map(|call| match call.by {
                 CalledBy::Block(block) => Entry::Block(block),
-                CalledBy::Edge(edge) => Entry::Edge(edge),
+                CalledBy::Edge(edge) => only(edge).map_or(Entry::Edge(edge), Entry::Block),
             });
             let mut all: Vec<Entry> = by.collect();
             all.sort_unstable();

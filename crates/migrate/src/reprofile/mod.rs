@@ -6,6 +6,7 @@
 //! | the knowledge base: how finely profiles of a behaviour can be taken apart | `behaviour` |
 //! | the entries of a profile | `entries` |
 //! | discrimination: entries that still hold | `discriminate` |
+//! | what counting costs, by what an old profile says | `price` |
 //! | the same by a run of the new build | `checked` |
 //! | the file that says what to measure | `plan` |
 //! | merging | `unite` |
@@ -17,4 +18,5 @@ pub mod discriminate;
 pub mod entries;
 pub mod measures;
 pub mod plan;
+pub mod price;
 pub mod unite;

@@ -4,7 +4,7 @@ use super::discriminate::Decision;
 use relive_impact::{Builds, Changes};
 use relive_profile::model::{Call, CalledBy, Function, Module};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The version of the file.
 pub const VERSION: u32 = 1;
@@ -142,7 +142,7 @@ impl Build {
 }
 
 impl Plan {
-    /// Puts decisions into a plan.
+    /// Puts decisions into a plan. `new` has the counts that are expected of the new build.
     #[must_use]
     pub fn new(
         old: &Module,
@@ -186,6 +186,20 @@ impl Plan {
             }
         }
         plan
+    }
+
+    /// Has functions, by address, measured that were exempt.
+    pub fn measure_too(&mut self, functions: &BTreeSet<u64>, why: &str) {
+        let is_meant = |listed: &Listed| address(&listed.address).is_some_and(|at| functions.contains(&at));
+        let (measured, exempt) = std::mem::take(&mut self.exempt).into_iter().partition(is_meant);
+        self.exempt = exempt;
+        let measured: Vec<Listed> = measured;
+        self.measure.extend(measured.into_iter().map(|function| Measured {
+            function,
+            why: why.to_owned(),
+            count: Vec::new(),
+            reusable: Vec::new(),
+        }));
     }
 
     /// Reads a plan.

@@ -45,9 +45,11 @@ pub fn unite(
         let Some(&measured) = fresh_at.get(&function.address).filter(|f| !f.state.is_not_measured()) else {
             continue;
         };
-        if function.state.is_not_measured() && measured.state == State::Measured {
+        let is_whole = measured.state == State::Measured;
+        if is_whole && (function.state.is_not_measured() || !same_edges(function, measured)) {
+            // Who measured it knows best where its jumps lead.
             *function = adopted(function, measured, fresh, &mut merged.texts, &sites);
-        } else if same_shape(function, measured) {
+        } else if same_blocks(function, measured) {
             take(function, measured);
         } else {
             return Err(UniteError::OtherShape(fresh.name(measured).to_owned()));
@@ -62,11 +64,16 @@ pub fn unite(
     Ok(merged)
 }
 
-/// Whether two descriptions are of the same blocks and edges.
-fn same_shape(one: &Function, other: &Function) -> bool {
+/// Whether two descriptions are of the same blocks.
+fn same_blocks(one: &Function, other: &Function) -> bool {
     one.blocks.len() == other.blocks.len()
-        && one.edges.len() == other.edges.len()
         && one.blocks.iter().zip(&other.blocks).all(|(a, b)| a.address == b.address)
+}
+
+/// Whether they are of the same edges too.
+fn same_edges(one: &Function, other: &Function) -> bool {
+    same_blocks(one, other)
+        && one.edges.len() == other.edges.len()
         && one.edges.iter().zip(&other.edges).all(|(a, b)| (a.from, a.to, a.kind) == (b.from, b.to, b.kind))
 }
 

@@ -78,6 +78,7 @@ const MEASURED: u32 = 1;
 const DERIVED: u32 = 2;
 const CONTROL_FLOW: u32 = 3;
 const INFERRED: u32 = 4;
+const SAMPLED: u32 = 5;
 /// The first of the levels.
 const MATCHED: u32 = 8;
 
@@ -87,6 +88,7 @@ fn origin_number(origin: Origin) -> u32 {
         Origin::Derived => DERIVED,
         Origin::ControlFlow => CONTROL_FLOW,
         Origin::Inferred => INFERRED,
+        Origin::Sampled => SAMPLED,
         Origin::Matched(level) => MATCHED + number_of(&Level::ALL, &level),
     }
 }
@@ -97,6 +99,7 @@ fn origin_of(number: u32) -> Option<Origin> {
         DERIVED => Some(Origin::Derived),
         CONTROL_FLOW => Some(Origin::ControlFlow),
         INFERRED => Some(Origin::Inferred),
+        SAMPLED => Some(Origin::Sampled),
         _ => Level::ALL.get(number.checked_sub(MATCHED)? as usize).map(|&level| Origin::Matched(level)),
     }
 }

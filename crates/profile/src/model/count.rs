@@ -30,6 +30,8 @@ pub enum Origin {
     Measured,
     /// It follows from other counts: what enters a block leaves it.
     Derived,
+    /// Another tool watched some of what happened: only its share of the whole means something.
+    Sampled,
     /// Another build was measured, and the block, or both ends of the edge, matched one of its at that level.
     Matched(Level),
     /// The same, but only the control flow around it matched.
@@ -43,6 +45,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Measured => f.write_str("measured"),
             Self::Derived => f.write_str("derived"),
+            Self::Sampled => f.write_str("sampled"),
             Self::Matched(level) => write!(f, "matched-{}", level.name()),
             Self::ControlFlow => f.write_str("control-flow"),
             Self::Inferred => f.write_str("inferred"),
@@ -105,6 +108,12 @@ impl Count {
     #[must_use]
     pub const fn is_negative(self) -> bool {
         self.raw.cast_signed() < 0
+    }
+
+    /// A count that another tool estimated by what it saw.
+    #[must_use]
+    pub const fn sampled(raw: u64, confidence: Confidence) -> Self {
+        Self { raw, origin: Origin::Sampled, confidence }
     }
 
     /// Both, as sure as the less sure of them.

@@ -185,6 +185,25 @@ pub enum EdgeKind {
     NoReturn,
 }
 
+impl EdgeKind {
+    /// A word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Enter => "enter",
+            Self::FallThrough => "fall-through",
+            Self::Taken => "taken",
+            Self::Jump => "jump",
+            Self::Case => "case",
+            Self::CallReturn => "call-return",
+            Self::LandingPad => "landing-pad",
+            Self::TailCall => "tail-call",
+            Self::Return => "return",
+            Self::NoReturn => "no-return",
+        }
+    }
+}
+
 /// An edge of the control-flow graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
@@ -335,6 +354,16 @@ impl State {
     #[must_use]
     pub const fn is_not_measured(self) -> bool {
         matches!(self, Self::NotMeasured { .. })
+    }
+
+    /// A word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotMeasured { .. } => "not-measured",
+            Self::EntryOnly { .. } => "entry-only",
+            Self::Measured => "measured",
+        }
     }
 
     /// Why less was counted than could be.

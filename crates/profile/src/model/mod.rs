@@ -34,15 +34,25 @@ impl Profile {
     /// The name of the function a call led to, if this profile knows it.
     #[must_use]
     pub fn target_name<'p>(&'p self, module: &'p Module, target: Target) -> Option<&'p str> {
+        self.target_in(module, target).map(|(module, function)| module.name(function))
+    }
+
+    /// The function a call led to, if this profile has it.
+    #[must_use]
+    pub fn target<'p>(&'p self, module: &'p Module, target: Target) -> Option<&'p Function> {
+        self.target_in(module, target).map(|(_, function)| function)
+    }
+
+    fn target_in<'p>(&'p self, module: &'p Module, target: Target) -> Option<(&'p Module, &'p Function)> {
         match target {
-            Target::Own(address) => Some(module.name(module.function_at(address)?)),
+            Target::Own(address) => Some((module, module.function_at(address)?)),
             Target::Foreign { module: foreign, address } => {
                 let foreign = module.foreign.get(foreign as usize)?;
                 let other = self
                     .modules
                     .iter()
                     .find(|m| !foreign.build_id.is_empty() && m.build_id == foreign.build_id)?;
-                Some(other.name(other.function_at(address)?))
+                Some((other, other.function_at(address)?))
             }
             Target::Generated => None,
         }
@@ -137,6 +147,15 @@ pub struct Module {
 }
 
 impl Module {
+    /// How often counters were incremented, in all runs together.
+    #[must_use]
+    pub fn increments(&self) -> u64 {
+        let blocks = self.functions.iter().flat_map(|f| &f.blocks).filter(|block| block.counter.is_some());
+        let edges = self.functions.iter().flat_map(|f| &f.edges).filter(|edge| edge.counter.is_some());
+        let counts = blocks.map(|block| block.count).chain(edges.map(|edge| edge.count));
+        counts.flatten().map(Count::value).fold(0, u64::saturating_add)
+    }
+
     /// A text of this module.
     #[must_use]
     pub fn text(&self, id: TextId) -> &str {

@@ -13,7 +13,6 @@ mod tables;
 mod walk;
 
 use crate::module::Outline;
-use crate::needs::Needs;
 use crate::prepared::Linked;
 use crate::runtime::{Home, Runtime};
 use rayon::prelude::*;
@@ -24,6 +23,7 @@ use relive_code::isa::{Flow, Insn};
 use relive_image::error::ImageError;
 use relive_image::image::Image;
 use relive_image::program::Program;
+use relive_image::program::needs::Needs;
 use relive_probe::describe::{Fate, Measured};
 use std::collections::HashMap;
 use std::fmt;

@@ -4,13 +4,13 @@
 //! whatever they like, so here every function is asked itself, callees before their callers. A caller that
 //! knows its callee may keep a value in any register the callee, and whoever that calls, leaves alone.
 
+use super::{FunctionId, Program};
+use crate::image::Image;
 use rayon::prelude::*;
 use relive_code::addr::LinkAddr;
 use relive_code::cfg::{Cfg, EdgeKind, End, Target};
 use relive_code::isa::{Gpr, RegSet};
 use relive_code::liveness::{Convention, Liveness, Summaries};
-use relive_image::image::Image;
-use relive_image::program::{FunctionId, Program};
 use std::collections::HashMap;
 
 /// What functions read at their entries.
@@ -25,7 +25,8 @@ pub struct Needs<'a, 'd> {
 }
 
 /// What any function may change, by convention, but for where it leaves results.
-fn scratch() -> RegSet {
+#[must_use]
+pub fn scratch() -> RegSet {
     [Gpr::RCX, Gpr::RSI, Gpr::RDI, Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11].into_iter().collect()
 }
 
@@ -115,7 +116,15 @@ impl<'a, 'd> Needs<'a, 'd> {
         let relied_on = entries
             .filter_map(|at| self.relied_on.get(&at))
             .fold(RegSet::EMPTY, |all, &registers| all | registers);
-        (Convention::cautious().live_at_return & !scratch()) | relied_on
+        ((Convention::cautious().live_at_return & !scratch()) | relied_on) & !self.stated_free(cfg)
+    }
+
+    /// What its compiler says that callers do not read behind any return: it goes before what they might do.
+    fn stated_free(&self, cfg: &Cfg) -> RegSet {
+        let returns = cfg.blocks.iter().filter(|block| block.end == End::Return);
+        let stated = returns.map(|block| self.image.stated.free.get(&block.last_insn()).copied());
+        let everywhere = stated.reduce(|all, some| Some(all? & some?)).flatten();
+        everywhere.map_or(RegSet::EMPTY, |free| free & scratch())
     }
 
     /// Asks one function; whether it said more than before.
