@@ -6,12 +6,13 @@
 //!
 //! Nobody asks whether a buffer is full: behind each lies a page that cannot be written to.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// How many buffers a ring has.
-pub const BUFFERS: usize = 3;
-/// The length of each. Going from one to the next takes a signal, as long as it takes to fill 20 kB.
-pub const BUFFER_LEN: u64 = 4 << 20;
+/// How many buffers a ring has: some are packed where they lie, some wait for that, and the thread fills the next.
+pub const BUFFERS: usize = 8;
+/// The length of each. Going from one to the next takes a signal, as long as it takes to fill 20 kB. All buffers of a busy thread
+/// should fit into a processor's last cache together.
+pub const BUFFER_LEN: u64 = 2 << 20;
 /// What lies between two of them: nothing can be written there.
 pub const GUARD_LEN: u64 = 1 << 16;
 
@@ -69,8 +70,8 @@ pub const fn payload(tag: Tag) -> Option<usize> {
 pub struct Ring {
     /// The thread that fills it, as the kernel numbers it; 0 before the first.
     pub tid: AtomicU32,
-    /// Fill.
-    pub unused: u32,
+    /// How many buffers may be full or being filled at a time; 0 for all. Whoever empties them says so.
+    pub most: AtomicU32,
     /// How many buffers have been filled.
     pub filled: AtomicU64,
     /// How many of these have been emptied.
@@ -84,6 +85,21 @@ pub struct Ring {
     /// Fill.
     pub unused_too: u32,
 }
+
+impl Ring {
+    /// Whether the buffer behind one that is full can be filled.
+    #[must_use]
+    pub fn has_room_behind(&self, filled: u64) -> bool {
+        let most = match self.most.load(Ordering::Relaxed) {
+            most @ 1..=MOST => most,
+            _ => MOST,
+        };
+        filled + 1 - self.emptied.load(Ordering::Acquire) < u64::from(most)
+    }
+}
+
+/// All of them.
+const MOST: u32 = BUFFERS as u32;
 
 /// Where a buffer begins in a ring.
 #[must_use]

@@ -209,11 +209,11 @@ impl Thread {
         let ring = self.ring();
         let filled = ring.filled.load(Ordering::Relaxed);
         let start = self.ring + buffer(filled);
-        while self.is_collected && filled + 1 - ring.emptied.load(Ordering::Acquire) >= BUFFERS as u64 {
+        while self.is_collected && !ring.has_room_behind(filled) {
             const LONG: u64 = 100_000_000;
             let room = ring.room.load(Ordering::Acquire);
             // Nobody wants to know any more, if the tool has ended.
-            self.is_collected = filled + 1 - ring.emptied.load(Ordering::Acquire) < BUFFERS as u64
+            self.is_collected = ring.has_room_behind(filled)
                 || kernel::futex_wait_for(ring.room.as_ptr(), room, LONG)
                 || kernel::process_exists(self.tool);
         }

@@ -8,8 +8,8 @@ use relive_abi::trace::{BUFFER_LEN, RING_LEN, Ring, buffer};
 use relive_abi::{PAGE, page_up};
 use std::collections::HashMap;
 use std::fs::File;
-use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// How much room there is: of addresses, not of memory. Less if this process may not have so many (`ulimit -v`).
@@ -20,7 +20,8 @@ fn room() -> u64 {
 
 /// The arena, mapped here.
 pub struct Arena {
-    file: File,
+    file: Arc<File>,
+    mapped: Arc<Mapped>,
     at: *mut Head,
     len: u64,
 }
@@ -29,6 +30,17 @@ pub struct Arena {
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
+
+/// Its memory, for as long as somebody looks at a part of it.
+struct Mapped {
+    at: *mut Head,
+    len: u64,
+}
+
+// SAFETY: only given back here.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
 
 impl Arena {
     /// A new one.
@@ -65,7 +77,7 @@ impl Arena {
             (*at).cache_len = cache_len;
             (*at).next.store((size_of::<Head>() as u64).next_multiple_of(1 << 20), Ordering::Relaxed);
         }
-        Ok(Self { file, at, len })
+        Ok(Self { file: Arc::new(file), mapped: Arc::new(Mapped { at, len }), at, len })
     }
 
     /// Its head.
@@ -104,14 +116,13 @@ impl Arena {
     }
 
     /// The rings of all processes, or of one: with the number of the process.
-    pub(crate) fn rings(&self, of: Option<u32>) -> Vec<(u32, RingView<'_>)> {
+    pub(crate) fn rings(&self, of: Option<u32>) -> Vec<(u32, RingView)> {
         let is_ring = |chunk: &&abi::Chunk| chunk.kind.load(Ordering::Relaxed) == abi::RING;
         let chunks = self.chunks().filter(is_ring).filter(|chunk| of.is_none_or(|of| chunk.process == of));
         let view = |chunk: &abi::Chunk| {
             let at = self.bytes(chunk.offset, RING_LEN).as_ptr();
-            // SAFETY: the arena is mapped as long as this is borrowed; every ring begins with a head, at a multiple of a page.
-            let head = unsafe { &*at.cast() };
-            RingView { head, offset: chunk.offset, at: at.cast_mut(), arena: PhantomData }
+            let (file, mapped) = (self.file.clone(), self.mapped.clone());
+            RingView { offset: chunk.offset, at: at.cast_mut(), file, _mapped: mapped }
         };
         chunks.map(|chunk| (chunk.process, view(chunk))).collect()
     }
@@ -168,24 +179,12 @@ impl Arena {
     pub(crate) fn free(&self, process: &Process<'_>) {
         for chunk in self.chunks().filter(|chunk| chunk.process == process.number) {
             // Nobody looks at it any more.
-            let done = self.punch(chunk.offset, chunk.len);
+            let done = punch(&self.file, chunk.offset, chunk.len);
             if done {
                 chunk.kind.store(abi::FREED, Ordering::Release);
                 self.head().freed.fetch_add(1, Ordering::Relaxed);
             }
         }
-    }
-
-    /// Gives the memory of a buffer that has been emptied back to the kernel. Whether that was possible: then it is all zero.
-    pub(crate) fn give_back(&self, ring: &RingView<'_>, number: u64) -> bool {
-        self.punch(ring.offset + buffer(number), BUFFER_LEN)
-    }
-
-    /// Makes a part zero, which takes no memory then. Whether that was possible.
-    fn punch(&self, offset: u64, len: u64) -> bool {
-        const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: numbers only.
-        unsafe { libc::fallocate(self.file.as_raw_fd(), PUNCH, offset as i64, len as i64) == 0 }
     }
 
     /// A log, up to some length.
@@ -277,16 +276,27 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// A thread's ring of buffers.
-pub(crate) struct RingView<'a> {
-    pub(crate) head: &'a Ring,
+/// A thread's ring of buffers. Its memory stays, though it may become that of another, once the process is over and [freed](Arena::free).
+#[derive(Clone)]
+pub(crate) struct RingView {
     /// Where it is in the arena.
     pub(crate) offset: u64,
     at: *mut u8,
-    arena: PhantomData<&'a Arena>,
+    file: Arc<File>,
+    _mapped: Arc<Mapped>,
 }
 
-impl RingView<'_> {
+// SAFETY: as for the arena.
+unsafe impl Send for RingView {}
+// SAFETY: as above.
+unsafe impl Sync for RingView {}
+
+impl RingView {
+    pub(crate) fn head(&self) -> &Ring {
+        // SAFETY: mapped as long as this is there; every ring begins with a head, at a multiple of a page.
+        unsafe { &*self.at.cast() }
+    }
+
     /// A buffer, as far as it has been filled.
     pub(crate) fn filled(&self, number: u64, len: usize) -> &[u8] {
         // SAFETY: in the ring; the thread is done with what it has given away, or has ended.
@@ -300,11 +310,23 @@ impl RingView<'_> {
         // SAFETY: as above; nobody else looks at it.
         unsafe { self.at.add(buffer(number) as usize).write_bytes(0, len.min(BUFFER_LEN as usize)) };
     }
+
+    /// Gives the memory of a buffer that has been emptied back to the kernel. Whether that was possible: then it is all zero.
+    pub(crate) fn give_back(&self, number: u64) -> bool {
+        punch(&self.file, self.offset + buffer(number), BUFFER_LEN)
+    }
 }
 
-impl Drop for Arena {
+/// Makes a part of a file zero, which takes no memory then. Whether that was possible.
+fn punch(file: &File, offset: u64, len: u64) -> bool {
+    const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: numbers only.
+    unsafe { libc::fallocate(file.as_raw_fd(), PUNCH, offset as i64, len as i64) == 0 }
+}
+
+impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new`; nothing borrowed from it can outlive this.
+        // SAFETY: mapped in `new`; nothing that refers to it can outlive this.
         unsafe { libc::munmap(self.at.cast(), self.len as usize) };
     }
 }

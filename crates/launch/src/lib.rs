@@ -6,6 +6,7 @@
 //! * `inject`: puts the engine into a process that stands still, by `calls`; `attach`: into one that runs, and out of it again
 //! * `follow`: answers processes that are about to execute another program
 //! * `over`: processes that are over while others go on
+//! * [`collect`]: what traced threads write down; `lent`: buffers that others look at meanwhile
 //! * `privileges`: programs that do not get theirs
 //! * [`arena`]: the memory shared with all of them, and what is written there
 //! * [`seen`]: what that says about the files they executed
@@ -26,6 +27,7 @@ pub mod generated;
 mod image;
 mod inject;
 mod intervals;
+mod lent;
 mod limits;
 mod measure;
 pub mod memory;

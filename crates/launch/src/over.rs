@@ -74,8 +74,10 @@ impl Over {
             if self.told.insert(process.at) {
                 last_of(arena, &process, each, collector.as_deref_mut());
             }
-            // The logs of those that were forked off refer to this one.
-            if head.children.load(Ordering::Acquire) == self.freed.get(&process.at).copied().unwrap_or(0) {
+            // The logs of those that were forked off refer to this one, and somebody may still look at what it has written down.
+            let is_lent = collector.as_ref().is_some_and(|collector| collector.has_lent(process.number));
+            let freed = self.freed.get(&process.at).copied().unwrap_or(0);
+            if head.children.load(Ordering::Acquire) == freed && !is_lent {
                 arena.free(&process);
                 if let Some(collector) = &mut collector {
                     collector.forget(process.number);

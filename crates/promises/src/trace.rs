@@ -173,7 +173,7 @@ fn segment(body: &[u8]) -> Vec<u8> {
         control.push(take(4) as u32);
     }
     for _ in 0..values.min(body.len() as u64 / 10) {
-        memory.push(take(2) as u32, &[take(8).to_le_bytes()]);
+        memory.push(take(2) as u32, &[take(8).to_le_bytes()], 0);
     }
     let parts = [packed(&[]), control.finish(), memory.finish(), packed(rest)];
     let mut segment = Vec::new();

@@ -27,13 +27,14 @@ fn run(command: Vec<OsString>, most: u64, memory: bool) -> Result<Vec<Kept>, Box
     let trace = Some(What { memory, order: false });
     let options = Options { command, count, time, follow, verify, cache_len: 512 << 20, trace };
     let (mut kept, mut len) = (Vec::new(), 0);
-    let mut sink = |news: &News<'_>| match *news {
+    let mut sink = |news: News<'_>| match news {
         _ if len > most => {}
         News::Process { number, pid, parent } => kept.push(Kept::Process(number, pid, parent)),
         News::Log { process, kind, body, end } => kept.push(Kept::Log(process, kind, body.to_vec(), end)),
         News::Written { process, tid, bytes } => {
+            let bytes = bytes.as_ref().to_vec();
             len += bytes.len() as u64;
-            kept.push(Kept::Written(process, tid, bytes.to_vec()));
+            kept.push(Kept::Written(process, tid, bytes));
         }
         News::Ended { .. } | News::Over { .. } | News::Gone { .. } | News::Time => {}
     };
@@ -50,7 +51,7 @@ fn pack(kept: &[Kept], path: &Path, memory: bool) -> Result<u64, Box<dyn Error>>
         match news {
             Kept::Process(number, pid, parent) => recording.process(*number, *pid, *parent),
             Kept::Log(process, kind, body, end) => recording.log(*process, *kind, body, *end),
-            Kept::Written(process, tid, bytes) => recording.records(*process, *tid, bytes),
+            Kept::Written(process, tid, bytes) => recording.records(*process, *tid, bytes.clone()),
         }
     }
     recording.finish().written?;

@@ -190,19 +190,23 @@ impl<K: Kept> ControlEncoder<K> {
         }
     }
 
-    /// Appends tags as long as they are expected: what is kept of the next one is told to `is_next`, which says whether it is the next.
+    /// What was kept of the tag that is expected, if it is not so long ago that another has taken its place.
+    pub(crate) fn expected(&self) -> Option<K> {
+        let Foresight { now, again, .. } = self.foresight;
+        (now.wrapping_sub(again) <= PAST as u32).then(|| self.foresight.expected())
+    }
+
+    /// Appends tags as long as they are expected: what was kept of the one that is, is told to `next`, which says what to keep of it here,
+    /// if it is the next.
     #[inline(always)]
-    pub(crate) fn push_expected(&mut self, most: u32, mut is_next: impl FnMut(&K) -> bool) -> u32 {
+    pub(crate) fn push_expected(&mut self, most: u32, mut next: impl FnMut(&K) -> Option<K>) -> u32 {
         let Foresight { past, now, again, .. } = &mut self.foresight;
         // Kept at hand for as long as this takes.
         let past = &mut **past;
         let (start, mut to, mut from) = (*now, *now, *again);
         while to.wrapping_sub(start) < most {
-            let expected = past[from as usize % PAST];
-            if !is_next(&expected) {
-                break;
-            }
-            past[to as usize % PAST] = expected;
+            let Some(kept) = next(&past[from as usize % PAST]) else { break };
+            past[to as usize % PAST] = kept;
             to = to.wrapping_add(1);
             from = from.wrapping_add(1);
         }

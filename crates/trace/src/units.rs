@@ -7,6 +7,8 @@ use relive_abi::trace::{Call, CallResult, FIRST_TAG, Stop};
 pub use relive_abi::trace::{State, Tag};
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, EffectsReader, Gpr, Insn, RegSet};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 /// Code that was translated in one go: entered at one place, left at several.
@@ -14,6 +16,8 @@ use std::sync::Arc;
 pub struct Unit {
     /// Its number, in the process.
     pub number: u32,
+    /// The number of the first unit with the same code and the same ways out: the same but for what is known when it is entered.
+    pub version_of: u32,
     /// The tag of its first exit; those of the others follow.
     pub first: Tag,
     /// The program's code in it: from where to where.
@@ -65,6 +69,18 @@ impl Unit {
         Insn::decode(self.code.get(usize::from(offset)..)?.get(..len.into())?, LinkAddr(pc))
     }
 
+    /// Whether it is the same code, with the same ways out.
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.pieces, &self.exits, &self.code) == (&other.pieces, &other.exits, &other.code)
+    }
+
+    /// Of what [`Self::is_same`] compares, as much as tells most apart.
+    fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.pieces, &self.code, self.exits.len()).hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// How many instructions come before the place where it was left in the middle.
     pub(crate) fn steps_before(&self, stop: &Stop) -> usize {
         let (piece, pc) = (stop.piece, stop.pc);
@@ -82,6 +98,8 @@ pub struct Units {
     all: Vec<Arc<Unit>>,
     /// By tag, from the first on: which unit.
     by_tag: Vec<u32>,
+    /// By their code, the first unit of each.
+    versions: HashMap<u64, u32>,
     /// A unit whose code has not come yet.
     open: Option<Unit>,
     /// Where the slots of the next unit begin.
@@ -147,6 +165,7 @@ impl Units {
         for exit in &mut unit.exits {
             exit.steps = ends.get(usize::from(exit.piece)).copied().unwrap_or_default();
         }
+        unit.version_of = self.version_of(&unit);
         unit.operations = compile(&unit, &insns, &self.kind, self.slot, &mut self.effects);
         self.slot += unit.operations.values();
         let start = unit.first.saturating_sub(FIRST_TAG) as usize;
@@ -159,6 +178,13 @@ impl Units {
         self.all.push(Arc::new(unit));
     }
 
+    /// The first unit that is the same but for what is known.
+    fn version_of(&mut self, unit: &Unit) -> u32 {
+        let first = *self.versions.entry(unit.hash()).or_insert(unit.number);
+        // Others may have the same hash.
+        self.all.get(first as usize).filter(|first| first.is_same(unit)).map_or(unit.number, |_| first)
+    }
+
     /// The first so many of them, for a process that was forked off when there were no others.
     pub(crate) fn first(&self, count: usize) -> Self {
         let all = self.all[..count.min(self.all.len())].to_vec();
@@ -166,7 +192,8 @@ impl Units {
         let tags = end.map_or(0, |end| end - FIRST_TAG as usize).min(self.by_tag.len());
         let by_tag = self.by_tag[..tags].to_vec();
         let slot = all.last().map_or(0, |unit| unit.operations.slot + unit.operations.values());
-        Self { all, by_tag, slot, ..Self::new(self.kind.clone()) }
+        let versions = all.iter().map(|unit| (unit.hash(), unit.version_of)).collect();
+        Self { all, by_tag, versions, slot, ..Self::new(self.kind.clone()) }
     }
 
     /// How many slots all of them have.
@@ -215,6 +242,7 @@ fn unit(body: &[u8]) -> Option<Unit> {
     let exits = (0..exits).map(|_| exit()).collect::<Option<_>>()?;
     Some(Unit {
         number: 0,
+        version_of: 0,
         first,
         pieces,
         exits,

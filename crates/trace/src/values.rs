@@ -75,6 +75,14 @@ struct Slot {
     step: u64,
 }
 
+/// Where a value was that was packed.
+#[derive(Clone, Copy, Default)]
+struct Spot {
+    slot: u32,
+    /// Where in the segment, as it was written down, modulo 2³².
+    at: u32,
+}
+
 /// What foretells values, the same in writer and reader.
 struct Foresight {
     past: Box<[u64; PAST]>,
@@ -161,6 +169,8 @@ struct Surprises {
 
 /// How many values may not be in columns yet.
 const OPEN: usize = 1 << 14;
+/// How many values are appended at once at most.
+pub(crate) const AT_ONCE: usize = OPEN;
 
 impl Surprises {
     fn new() -> Self {
@@ -214,7 +224,12 @@ impl Surprises {
 /// Writes a memory stream.
 pub struct ValueEncoder {
     slots: Vec<Slot>,
+    /// In which stream each slot was last used: before that, nothing is known of it.
+    streams: Vec<u32>,
+    stream: u32,
     foresight: Foresight,
+    /// As `foresight.past`: of which slot each value was, and where.
+    spots: Box<[Spot; PAST]>,
     surprises: Surprises,
     compressor: Compressor<'static>,
 }
@@ -231,7 +246,10 @@ impl ValueEncoder {
     pub fn new() -> Self {
         Self {
             slots: Vec::new(),
+            streams: Vec::new(),
+            stream: 1,
             foresight: Foresight::new(),
+            spots: zeroed(),
             surprises: Surprises::new(),
             compressor: Compressor::new(LEVEL).expect("a level that zstd has"),
         }
@@ -240,64 +258,88 @@ impl ValueEncoder {
     /// There are so many slots at least.
     pub fn make_room(&mut self, slots: usize) {
         self.slots.resize(self.slots.len().max(slots), Slot::default());
+        self.streams.resize(self.slots.len(), 0);
     }
 
-    /// Appends values of tags that were expected.
+    /// Whether what is expected of values is not so long ago that others have taken their places.
+    pub(crate) fn is_recent(&self) -> bool {
+        self.foresight.now.wrapping_sub(self.foresight.again) <= PAST as u32
+    }
+
+    /// Appends so many values of tags that were expected, at most [`AT_ONCE`]: each lies in `bytes` as far behind the one that it follows
+    /// as `shift` says, and `start` is where `bytes` begin. What it follows must be [recent](Self::is_recent).
     ///
     /// # Panics
-    /// If there are no such slots.
+    /// If they are not there.
     #[inline(never)]
-    pub(crate) fn push_batch(&mut self, batch: &Batch) {
-        self.surprises.make_room(batch.len);
+    pub(crate) fn push_expected(&mut self, bytes: &[u8], start: u32, shift: u32, count: usize) {
+        self.surprises.make_room(count);
         // All of it is at hand for as long as this takes.
-        let (past, slots) = (&mut *self.foresight.past, &mut self.slots[..]);
+        let (past, spots, slots) = (&mut *self.foresight.past, &mut *self.spots, &mut self.slots[..]);
         let (mut to, mut from) = (self.foresight.now, self.foresight.again);
         let (numbers, steps) = (&mut *self.surprises.numbers, &mut *self.surprises.steps);
         let mut open = self.surprises.open;
-        for (value, slot) in batch.values[..batch.len].iter().zip(&batch.slots) {
-            let last = &mut slots[*slot as usize].last;
+        for _ in 0..count {
+            let Spot { slot, at } = spots[from as usize % PAST];
+            let at = at.wrapping_add(shift);
+            let value = bytes[at.wrapping_sub(start) as usize..].first_chunk().expect("it is there");
+            let value = u64::from_le_bytes(*value);
+            let last = &mut slots[slot as usize].last;
             let step = value.wrapping_sub(*last);
-            *last = *value;
+            *last = value;
             numbers[open % OPEN] = to;
             steps[open % OPEN] = step;
             open += usize::from(step != past[from as usize % PAST]);
             past[to as usize % PAST] = step;
+            spots[to as usize % PAST] = Spot { slot, at };
             to = to.wrapping_add(1);
             from = from.wrapping_add(1);
         }
         (self.foresight.now, self.foresight.again, self.surprises.open) = (to, from, open);
     }
 
-    /// Appends the values of a tag that was expected, from this slot on.
+    /// Appends the values of a tag that was expected, from this slot on. They are there.
     ///
     /// # Panics
     /// If there are no such slots.
-    pub fn push(&mut self, slot: u32, values: &[[u8; 8]]) {
-        let mut batch = Batch::default();
-        for (slot, values) in (slot..).step_by(Batch::LEN).zip(values.chunks(Batch::LEN)) {
-            batch.len = values.len();
-            batch.values.iter_mut().zip(values).for_each(|(to, value)| *to = u64::from_le_bytes(*value));
-            batch.slots.iter_mut().zip(slot..).for_each(|(to, slot)| *to = slot);
-            self.push_batch(&batch);
-        }
+    pub fn push(&mut self, slot: u32, values: &[[u8; 8]], at: u32) {
+        self.push_all(slot, values, at, |foresight, _, step| foresight.expected() != step);
     }
 
-    /// Appends the values of a tag that was not expected, from this slot on. Where that leads is what the control stream says.
+    /// Appends the values of a tag that was not expected, from this slot on. They are there. Where that leads is what the control stream
+    /// says.
     ///
     /// # Panics
     /// If there are no such slots.
-    pub fn push_new(&mut self, slot: u32, values: &[[u8; 8]], place: usize) {
-        self.surprises.make_room(values.len());
-        let slots = &mut self.slots[slot as usize..][..values.len()];
-        for (slot, value) in slots.iter_mut().zip(values) {
+    pub fn push_new(&mut self, slot: u32, values: &[[u8; 8]], at: u32, place: usize) {
+        self.push_all(slot, values, at, |_, known, step| std::mem::replace(known, step) != step);
+        self.foresight.follow(place);
+    }
+
+    #[inline(always)]
+    fn push_all(
+        &mut self,
+        slot: u32,
+        values: &[[u8; 8]],
+        at: u32,
+        mut is_surprise: impl FnMut(&Foresight, &mut u64, u64) -> bool,
+    ) {
+        let slots = self.slots[slot as usize..][..values.len()].iter_mut();
+        let streams = &mut self.streams[slot as usize..];
+        for (i, ((known, stream), value)) in slots.zip(streams).zip(values).enumerate() {
+            if std::mem::replace(stream, self.stream) != self.stream {
+                *known = Slot::default();
+            }
             let value = u64::from_le_bytes(*value);
-            let step = value.wrapping_sub(slot.last);
-            slot.last = value;
-            let is_surprise = std::mem::replace(&mut slot.step, step) != step;
+            let step = value.wrapping_sub(known.last);
+            known.last = value;
+            self.surprises.make_room(1);
+            let is_surprise = is_surprise(&self.foresight, &mut known.step, step);
             self.surprises.push(self.foresight.now, step, is_surprise);
+            let spot = Spot { slot: slot + i as u32, at: at.wrapping_add(i as u32 * 8) };
+            self.spots[self.foresight.now as usize % PAST] = spot;
             self.foresight.learn(step);
         }
-        self.foresight.follow(place);
     }
 
     /// The stream. From here on, it is a new one.
@@ -318,31 +360,10 @@ impl ValueEncoder {
         }
         columns.iter().for_each(|column| stream.extend_from_slice(column));
         (self.surprises.behind, self.surprises.before) = (0, [0; 2]);
-        self.slots.fill(Slot::default());
+        self.stream += 1;
         self.foresight.forget();
         stream
     }
-}
-
-/// Values of tags that were expected, one behind the other: how many belong to a tag cannot be foretold, so that it takes longer to go
-/// through those of each tag than through all.
-pub(crate) struct Batch {
-    pub(crate) values: [u64; Self::LEN + Self::FEW],
-    pub(crate) slots: [u32; Self::LEN + Self::FEW],
-    pub(crate) len: usize,
-}
-
-impl Default for Batch {
-    fn default() -> Self {
-        Self { values: [0; Self::LEN + Self::FEW], slots: [0; Self::LEN + Self::FEW], len: 0 }
-    }
-}
-
-impl Batch {
-    /// How many values there are at most.
-    pub(crate) const LEN: usize = 512;
-    /// How many values of a tag are copied, there or not.
-    pub(crate) const FEW: usize = 4;
 }
 
 /// Reads a memory stream.

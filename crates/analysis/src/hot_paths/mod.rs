@@ -27,15 +27,15 @@ const COUNTED: usize = 256;
 /// Turns of a loop of one unit that are told: more say nothing new.
 const TURNS: u32 = 2;
 
-/// An exit of a unit: the number of the unit, and in the lowest bits which exit.
+/// An exit of a unit: the number of the unit, or of the first that has the same code, and in the lowest bits which exit.
 type Letter = u32;
 
 const EXIT_BITS: u32 = 5;
 
 /// None for an exit that has no letter: no unit has so many, nor a process so many units.
 fn letter(unit: &Unit, exit: usize) -> Option<Letter> {
-    (unit.number < 1 << (31 - EXIT_BITS) && exit < 1 << EXIT_BITS)
-        .then_some(unit.number << EXIT_BITS | exit as u32)
+    (unit.version_of < 1 << (31 - EXIT_BITS) && exit < 1 << EXIT_BITS)
+        .then_some(unit.version_of << EXIT_BITS | exit as u32)
 }
 
 /// Units by their exits, one behind the other.

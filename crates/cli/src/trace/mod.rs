@@ -138,7 +138,7 @@ fn trace(args: &Args) -> Result<Ended> {
     let mut line = Line::new();
     let mut said = false;
     let done = {
-        let mut sink = |news: &News<'_>| match *news {
+        let mut sink = |news: News<'_>| match news {
             News::Process { number, pid, parent } => recording.process(number, pid, parent),
             News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
             News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
@@ -178,9 +178,9 @@ fn without_recording(args: &Args, options: &Options) -> Result<Ended> {
         bail!("with --no-store, --start and --stop say which part is analysed: give --analyze too");
     }
     let mut raw = 0;
-    let mut sink = |news: &News<'_>| {
+    let mut sink = |news: News<'_>| {
         if let News::Written { bytes, .. } = news {
-            raw += bytes.len() as u64;
+            raw += bytes.as_ref().len() as u64;
         }
     };
     let done = relive_launch::trace(options, &mut |_, _| {}, &mut sink)?;

@@ -1,6 +1,7 @@
 //! Packs what a trace holds again: how long that takes shows how fast packing is, without threads that write anything down.
 
 use super::Traced;
+use super::buffer::Buffer;
 use super::records::Packing;
 use super::shapes::Shapes;
 use crate::file::reader::{Trace, TraceError};
@@ -10,7 +11,7 @@ use std::sync::RwLock;
 /// A segment as its thread has written it.
 pub struct Again {
     traced: RwLock<Traced>,
-    records: Vec<Vec<u8>>,
+    records: Vec<Buffer>,
     memory: bool,
 }
 
@@ -30,7 +31,7 @@ impl Again {
         process.inherit(of, of.units.all().len(), of.mappings.len());
         let mut shapes = Shapes::default();
         shapes.update(&process.units);
-        let records = vec![trace.written(segment)?.records];
+        let records = vec![Buffer::new(trace.written(segment)?.records)];
         let traced = RwLock::new(Traced { process, shapes });
         Ok(Self { traced, records, memory: trace.about().memory })
     }
@@ -38,7 +39,7 @@ impl Again {
     /// How many bytes the thread has written down.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.records.iter().map(Vec::len).sum()
+        self.records.iter().map(|buffer| buffer.len()).sum()
     }
 
     /// Whether that is nothing.
@@ -53,6 +54,6 @@ impl Packer {
     pub fn pack(&mut self, again: &Again) -> (u64, [usize; 4]) {
         let packed = self.0.pack(&again.records, &again.traced);
         let parts = self.0.finish(again.memory);
-        (packed.records, parts.each_ref().map(Vec::len))
+        (packed.records, parts.each_ref().map(|buffer| buffer.len()))
     }
 }

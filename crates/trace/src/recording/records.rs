@@ -1,12 +1,13 @@
 //! Packs the records of a segment.
 
 use super::Traced;
-use super::shapes::{Brief, FEW, Shape, Shapes};
+use super::buffer::Buffer;
+use super::shapes::{Brief, FEW, Passed, Shape, Shapes};
 use crate::columns::put_number;
 use crate::control::{BLOCK, Kept as _};
 use crate::replay::Wrong;
 use crate::units::{Unit, Units, Words};
-use crate::values::Batch;
+use crate::values;
 use crate::{ControlEncoder, ValueEncoder};
 use relive_abi::trace::{Tag, payload, stopped_values};
 use std::sync::{PoisonError, RwLock};
@@ -20,14 +21,22 @@ pub(super) struct Packed {
     pub(super) wrong: Option<Wrong>,
 }
 
+impl Packed {
+    /// Whether there was nothing at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records == 0 && self.wrong.is_none()
+    }
+}
+
 /// Packs one segment after the other; keeps its tables.
 #[derive(Default)]
 pub(super) struct Packing {
     /// Of a trace of control flow alone, which has no values.
     alone: ControlEncoder<Brief>,
-    control: ControlEncoder<Shape>,
+    control: ControlEncoder<Passed>,
     values: ValueEncoder,
-    batch: Batch,
+    /// Where in the segment the buffer begins that is being packed, modulo 2³².
+    start: u32,
     /// What belongs to special tags.
     rest: Vec<u8>,
     /// The numbers of all units that are executed, in the order in which they are first; and whether one is among them.
@@ -35,13 +44,14 @@ pub(super) struct Packing {
     is_executed: Vec<bool>,
 }
 
-/// How many records are packed at once at most.
-const AT_ONCE: u32 = 128;
+/// How many records are packed at once at most, so that there are not too many values.
+const AT_ONCE: u32 = values::AT_ONCE as u32 / FEW as u32;
 
 impl Packing {
     /// Packs records, as far as they make sense.
-    pub(super) fn pack(&mut self, records: &[Vec<u8>], traced: &RwLock<Traced>) -> Packed {
+    pub(super) fn pack(&mut self, records: &[Buffer], traced: &RwLock<Traced>) -> Packed {
         let mut packed = Packed::default();
+        self.start = 0;
         for bytes in records {
             // One after the other, so that nobody who has something to add waits long.
             let traced = traced.read().unwrap_or_else(PoisonError::into_inner);
@@ -70,79 +80,71 @@ impl Packing {
         shapes: &Shapes,
         packed: &mut Packed,
     ) -> Result<(), Wrong> {
-        let mut rest = bytes;
-        loop {
+        let mut at = 0;
+        let result = loop {
             let (count, steps) = match MEMORY {
-                true => self.pass_expected(&mut rest),
-                false => self.pass_expected_alone(&mut rest),
+                true => self.pass_expected(bytes, &mut at),
+                false => self.pass_expected_alone(bytes, &mut at),
             };
             packed.instructions += steps;
             packed.records += u64::from(count);
-            if MEMORY && count >= AT_ONCE / 4 {
+            if MEMORY && count == AT_ONCE {
                 continue;
             }
-            let Some((word, behind)) = rest.split_first_chunk() else { return Ok(()) };
+            let Some((word, behind)) = bytes[at..].split_first_chunk() else { break Ok(()) };
             let tag = Tag::from_le_bytes(*word);
-            match shapes.get(tag) {
+            at += size_of::<Tag>();
+            at += match shapes.get(tag) {
                 // What is begun here was not finished.
-                _ if tag == 0 => return Ok(()),
+                _ if tag == 0 => break Ok(()),
                 Some(shape) => {
                     let len = if MEMORY { shape.values() * 8 } else { 0 };
-                    let (values, behind) = behind.split_at_checked(len).ok_or(Wrong::CutShort)?;
-                    rest = behind;
-                    let values = values.as_chunks().0;
-                    self.push::<MEMORY>(shape, units, values);
+                    let Some(values) = behind.get(..len) else { break Err(Wrong::CutShort) };
+                    self.push::<MEMORY>(shape, units, values.as_chunks().0, at);
                     packed.instructions += shape.steps();
+                    len
                 }
-                None => rest = self.special::<MEMORY>(tag, behind, units, packed)?,
-            }
+                None => match self.special::<MEMORY>(tag, behind, units, packed, at) {
+                    Ok(len) => len,
+                    Err(wrong) => break Err(wrong),
+                },
+            };
             packed.records += 1;
-        }
+        };
+        self.start = self.start.wrapping_add(bytes.len() as u32);
+        result
     }
 
-    /// Packs records that were expected and have plain shapes: how many, and how many instructions these are.
+    /// Packs records that were expected and have plain shapes: how many, and how many instructions these are. What was expected says where
+    /// each of them is, so that nobody waits for the length of the one before.
     #[inline(never)]
-    fn pass_expected(&mut self, rest: &mut &[u8]) -> (u32, u64) {
-        let (bytes, mut at, mut steps) = (*rest, 0, 0);
-        // Where all that is copied is there.
-        let end = bytes.len().saturating_sub(size_of::<Tag>() + Batch::FEW * 8);
-        let Batch { values, slots, .. } = &mut self.batch;
-        let mut len = 0;
-        let count = self.control.push_expected(AT_ONCE, |shape: &Shape| {
-            if at >= end || len > Batch::LEN - usize::from(FEW) {
-                return false;
+    fn pass_expected(&mut self, bytes: &[u8], at: &mut usize) -> (u32, u64) {
+        let expected = self.control.expected().filter(|_| self.values.is_recent());
+        let Some(expected) = expected else { return (0, 0) };
+        let start = self.start;
+        let shift = start.wrapping_add(*at as u32).wrapping_sub(expected.at);
+        // Where all values of a record are there.
+        let tags = &bytes[..bytes.len().saturating_sub(usize::from(FEW) * 8)];
+        let (mut steps, mut len) = (0, 0);
+        let count = self.control.push_expected(AT_ONCE, |passed: &Passed| {
+            let at = passed.at.wrapping_add(shift);
+            let word = tags.get(at.wrapping_sub(start) as usize..)?.first_chunk()?;
+            if Tag::from_le_bytes(*word) != passed.tag || passed.len == 0 {
+                return None;
             }
-            let (word, few) = bytes[at..].split_first_chunk().expect("there is more");
-            if Tag::from_le_bytes(*word) != shape.tag() || !shape.is_plain() {
-                return false;
-            }
-            let (slot, count) = (shape.slot(), shape.values());
-            if count <= Batch::FEW {
-                let few: &[[u8; 8]; Batch::FEW] = few.as_chunks().0.first_chunk().expect("there is more");
-                values[len..len + Batch::FEW].copy_from_slice(&few.map(u64::from_le_bytes));
-                slots[len..len + Batch::FEW].copy_from_slice(&[0, 1, 2, 3].map(|i| slot.wrapping_add(i)));
-            } else {
-                let Some(all) = few.as_chunks().0.get(..count) else { return false };
-                for (i, value) in all.iter().enumerate() {
-                    values[len + i] = u64::from_le_bytes(*value);
-                    slots[len + i] = slot + i as u32;
-                }
-            }
-            len += count;
-            at += size_of::<Tag>() + count * 8;
-            steps += shape.steps();
-            true
+            steps += u64::from(passed.steps);
+            len += passed.len as usize;
+            Some(Passed { at, ..*passed })
         });
-        self.batch.len = len;
-        self.values.push_batch(&self.batch);
-        *rest = &bytes[at..];
+        self.values.push_expected(bytes, start, shift, (len - count as usize * size_of::<Tag>()) / 8);
+        *at += len;
         (count, steps)
     }
 
     /// The same where there are no values.
     #[inline(never)]
-    fn pass_expected_alone(&mut self, rest: &mut &[u8]) -> (u32, u64) {
-        let (mut tags, mut steps) = (rest.as_chunks().0, 0);
+    fn pass_expected_alone(&mut self, bytes: &[u8], at: &mut usize) -> (u32, u64) {
+        let (mut tags, mut steps) = (bytes[*at..].as_chunks().0, 0);
         let mut all = 0;
         loop {
             let count = self.alone.push_blocks(tags, |block| {
@@ -155,27 +157,27 @@ impl Packing {
             tags = &tags[count..];
             all += count as u32;
             let count = self.alone.push_expected(BLOCK as u32, |brief| {
-                let Some((tag, behind)) = tags.split_first() else { return false };
+                let (tag, behind) = tags.split_first()?;
                 if Tag::from_le_bytes(*tag) != brief.tag() || !brief.is_plain() {
-                    return false;
+                    return None;
                 }
                 tags = behind;
                 steps += brief.steps();
-                true
+                Some(*brief)
             });
             all += count;
             if (count as usize) < BLOCK {
                 break;
             }
         }
-        *rest = &rest[all as usize * size_of::<Tag>()..];
+        *at += all as usize * size_of::<Tag>();
         (all, steps)
     }
 
-    /// A record of a unit.
-    fn push<const MEMORY: bool>(&mut self, shape: Shape, units: &Units, values: &[[u8; 8]]) {
+    /// A record of a unit, whose values are there in the buffer.
+    fn push<const MEMORY: bool>(&mut self, shape: Shape, units: &Units, values: &[[u8; 8]], at: usize) {
         // None is expected that comes for the first time.
-        if self.append::<MEMORY>(shape, shape.slot(), values)
+        if self.append::<MEMORY>(shape, shape.slot(), values, at)
             && let Some((unit, _)) = units.find(shape.tag())
         {
             self.note(unit);
@@ -183,14 +185,15 @@ impl Packing {
     }
 
     /// Appends a tag and its values. Whether it was not expected.
-    fn append<const MEMORY: bool>(&mut self, shape: Shape, slot: u32, values: &[[u8; 8]]) -> bool {
+    fn append<const MEMORY: bool>(&mut self, shape: Shape, slot: u32, values: &[[u8; 8]], at: usize) -> bool {
         if !MEMORY {
             return self.alone.push(shape.into()).is_some();
         }
-        let place = self.control.push(shape);
+        let at = self.start.wrapping_add(at as u32);
+        let place = self.control.push(Passed::new(shape, at.wrapping_sub(size_of::<Tag>() as u32)));
         match place {
-            Some(place) => self.values.push_new(slot, values, place),
-            None => self.values.push(slot, values),
+            Some(place) => self.values.push_new(slot, values, at, place),
+            None => self.values.push(slot, values, at),
         }
         place.is_some()
     }
@@ -202,19 +205,20 @@ impl Packing {
         }
     }
 
-    /// Something that is not an exit. Gives back what comes behind it.
+    /// Something that is not an exit: how much belongs to it, there in the buffer.
     #[cold]
-    fn special<'a, const MEMORY: bool>(
+    fn special<const MEMORY: bool>(
         &mut self,
         tag: Tag,
-        bytes: &'a [u8],
+        bytes: &[u8],
         units: &Units,
         packed: &mut Packed,
-    ) -> Result<&'a [u8], Wrong> {
+        at: usize,
+    ) -> Result<usize, Wrong> {
         let count = usize::from(stopped_values(tag).unwrap_or(0));
         let len = payload(tag).ok_or(Wrong::UnknownTag(tag))?;
         let (values, behind) = bytes.split_at_checked(count * 8).ok_or(Wrong::CutShort)?;
-        let (own, behind) = behind.split_at_checked(len).ok_or(Wrong::CutShort)?;
+        let own = behind.get(..len).ok_or(Wrong::CutShort)?;
         let mut slot = 0;
         if stopped_values(tag).is_some() {
             let stop = Words(own).stop().ok_or(Wrong::CutShort)?;
@@ -223,9 +227,9 @@ impl Packing {
             self.note(unit);
             packed.instructions += unit.steps_before(&stop) as u64;
         }
-        self.append::<MEMORY>(Shape::special(tag), slot, values.as_chunks().0);
+        self.append::<MEMORY>(Shape::special(tag), slot, values.as_chunks().0, at);
         self.rest.extend_from_slice(own);
-        Ok(behind)
+        Ok(values.len() + len)
     }
 
     /// The parts of the segment, of a trace with accesses to memory or without.

@@ -1,6 +1,7 @@
 //! Goes through the records of a segment that is not stored: nothing comes of it but how much there is.
 
 use super::Traced;
+use super::buffer::Buffer;
 use super::records::Packed;
 use crate::replay::Wrong;
 use crate::units::Words;
@@ -8,7 +9,7 @@ use relive_abi::trace::{Tag, stopped_values};
 use std::sync::{PoisonError, RwLock};
 
 /// Goes through records, as far as they make sense.
-pub(super) fn scan(records: &[Vec<u8>], traced: &RwLock<Traced>) -> Packed {
+pub(super) fn scan(records: &[Buffer], traced: &RwLock<Traced>) -> Packed {
     let mut packed = Packed::default();
     for bytes in records {
         let traced = traced.read().unwrap_or_else(PoisonError::into_inner);

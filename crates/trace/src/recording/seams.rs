@@ -1,6 +1,7 @@
 //! Where what a thread has written down can be cut, so that what comes behind can be understood without what comes before: where it says what
 //! it goes on with, soon after the beginning of each buffer.
 
+use super::buffer::Buffer;
 use super::shapes::Shapes;
 use super::{Nobody, Traced};
 use crate::machine::Machine;
@@ -28,7 +29,7 @@ pub(super) fn seam(bytes: &[u8], shapes: &Shapes, memory: bool) -> Option<usize>
 pub(super) fn end(
     before: Option<Machine>,
     traced: &Traced,
-    records: &[Vec<u8>],
+    records: &[Buffer],
 ) -> Result<Option<Machine>, Wrong> {
     let Traced { process, shapes } = traced;
     if !process.units.is_of_memory() {

@@ -26,13 +26,6 @@ const ABOVE: u32 = 48;
 /// How many values a plain shape has at most.
 pub(super) const FEW: u16 = 15;
 
-impl Kept for Shape {
-    #[inline(always)]
-    fn tag(&self) -> u32 {
-        self.tag_and_slot as u32
-    }
-}
-
 impl Shape {
     /// Of an exit.
     fn new(tag: u32, slot: u32, steps: u32, values: u16) -> Option<Self> {
@@ -46,6 +39,11 @@ impl Shape {
     /// Of a special tag.
     pub(super) fn special(tag: u32) -> Self {
         Self { tag_and_slot: tag.into(), ..Self::default() }
+    }
+
+    #[inline(always)]
+    pub(super) fn tag(&self) -> u32 {
+        self.tag_and_slot as u32
     }
 
     #[inline(always)]
@@ -73,7 +71,7 @@ impl Shape {
 
     /// Whether there are few values, and nothing else belongs to it.
     #[inline(always)]
-    pub(super) fn is_plain(&self) -> bool {
+    fn is_plain(&self) -> bool {
         self.flags() & PLAIN != 0
     }
 
@@ -81,6 +79,33 @@ impl Shape {
     #[inline(always)]
     pub(super) fn steps(&self) -> u64 {
         self.steps_and_values as u32 as u64
+    }
+}
+
+/// What is kept of a record that was packed, for when it comes again.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Passed {
+    pub(super) tag: u32,
+    /// Where in the segment it was, as it was written down, modulo 2³².
+    pub(super) at: u32,
+    /// How many instructions were executed.
+    pub(super) steps: u32,
+    /// How long it is; 0 if it has more than [`FEW`] values, or something else belongs to it.
+    pub(super) len: u32,
+}
+
+impl Kept for Passed {
+    #[inline(always)]
+    fn tag(&self) -> u32 {
+        self.tag
+    }
+}
+
+impl Passed {
+    /// A record at some place.
+    pub(super) fn new(shape: Shape, at: u32) -> Self {
+        let len = if shape.is_plain() { (size_of::<u32>() + shape.values() * 8) as u32 } else { 0 };
+        Self { tag: shape.tag(), at, steps: shape.steps() as u32, len }
     }
 }
 

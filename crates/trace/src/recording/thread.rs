@@ -1,8 +1,12 @@
 //! A thread that is being traced: what it has written down and nobody has packed yet, and what is known of it where the last packed
 //! segment ends.
 
+use super::buffer::Buffer;
+use super::lock;
+use super::packing::Ready;
 use crate::machine::Machine;
 use crate::replay::Wrong;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +15,7 @@ use std::time::Duration;
 pub(super) struct Thread {
     segments: u32,
     /// What is to be packed next: buffers, how long they are together, and when the first and the last was taken away.
-    pub(super) records: Vec<Vec<u8>>,
+    pub(super) records: Vec<Buffer>,
     pub(super) raw: u64,
     /// Its place among all segments, in the order in which they begin.
     pub(super) order: u64,
@@ -24,12 +28,12 @@ impl Thread {
     /// One that the kernel has given the number of another, which has left so much behind.
     pub(super) fn after(segments: u32, instructions: u64) -> Self {
         let known = Known { segments, instructions, ..Known::default() };
-        let line = Arc::new(Line { known: Mutex::new(known), moved: Condvar::new() });
+        let line = Arc::new(Line { known: Mutex::new(known), ..Line::default() });
         Self { segments, line, ..Self::default() }
     }
 
     /// Takes in what it has written down. If a segment begins with it, it takes the next place.
-    pub(super) fn add(&mut self, records: Vec<u8>, now: Duration, next: &mut u64) {
+    pub(super) fn add(&mut self, records: Buffer, now: Duration, next: &mut u64) {
         if self.records.is_empty() {
             (self.raw, self.begins, self.order) = (0, now, *next);
             *next += 1;
@@ -56,6 +60,8 @@ impl Thread {
 pub(super) struct Line {
     known: Mutex<Known>,
     moved: Condvar,
+    /// Segments that are packed but those before are not, by their numbers.
+    pub(super) ready: Mutex<BTreeMap<u32, Ready>>,
 }
 
 /// Where a thread is with regard to what is wanted of it.
@@ -101,6 +107,25 @@ impl Line {
         known.segments += 1;
         drop(known);
         self.moved.notify_all();
+    }
+
+    /// Goes on with all segments that are ready and whose turn it is, unless somebody else does.
+    pub(super) fn settle(&self, mut each: impl FnMut(&mut Known, Ready)) {
+        let next = |number: u32| lock(&self.ready).remove(&number);
+        loop {
+            let Ok(mut known) = self.known.try_lock() else { return };
+            while let Some(ready) = next(known.segments) {
+                each(&mut known, ready);
+                known.segments += 1;
+                self.moved.notify_all();
+            }
+            let number = known.segments;
+            drop(known);
+            // Somebody may have come meanwhile, and gone as it was not free.
+            if !lock(&self.ready).contains_key(&number) {
+                return;
+            }
+        }
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {

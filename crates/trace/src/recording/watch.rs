@@ -1,6 +1,7 @@
 //! Whoever looks at what threads did while it is recorded.
 
 use super::Traced;
+use super::buffer::Buffer;
 use crate::file::Segment;
 use crate::replay::{Raw, Replay, Wrong};
 use crate::visit::Visitor;
@@ -17,7 +18,7 @@ pub trait Watcher: Send + Sync {
 
 /// What a thread has written down in a segment.
 pub struct Told<'a> {
-    pub(super) records: &'a [Vec<u8>],
+    pub(super) records: &'a [Buffer],
     pub(super) traced: &'a RwLock<Traced>,
     pub(super) segment: &'a Segment,
 }

@@ -1,5 +1,6 @@
 //! The part of each thread that is wanted.
 
+use super::buffer::Buffer;
 use super::thread::{Known, Stage};
 use super::{Nobody, Traced};
 use crate::process::Process;
@@ -66,8 +67,8 @@ impl Cutter {
         &self,
         known: &mut Known,
         traced: &Traced,
-        mut records: Vec<Vec<u8>>,
-    ) -> Result<Vec<Vec<u8>>, Wrong> {
+        mut records: Vec<Buffer>,
+    ) -> Result<Vec<Buffer>, Wrong> {
         if known.stage == Stage::Before
             && let Some(start) = &self.window.start
         {
@@ -76,7 +77,7 @@ impl Cutter {
             known.machine = replay.machine;
             let Some((buffer, at)) = found else { return Ok(Vec::new()) };
             records.drain(..buffer);
-            records[0].drain(..at);
+            records[0].skip(at);
         }
         if known.stage == Stage::After {
             return Ok(Vec::new());
@@ -100,7 +101,7 @@ fn find(
     point: &Point,
     places: &Places,
     traced: &Traced,
-    records: &[Vec<u8>],
+    records: &[Buffer],
     instructions: &mut u64,
     replay: &mut Replay,
 ) -> Result<Option<(usize, usize)>, Wrong> {

@@ -44,7 +44,7 @@ fn record(path: &Path, options: &Options) -> Ended {
     let about = About { memory: trace.memory, order: trace.order, layout, ..About::default() };
     let file = Some(File::create(path).expect("a file"));
     let mut recording = Recording::new(&about, Plan { file, ..Plan::default() });
-    let mut sink = |news: &News<'_>| match *news {
+    let mut sink = |news: News<'_>| match news {
         News::Process { number, pid, parent } => recording.process(number, pid, parent),
         News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
         News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
