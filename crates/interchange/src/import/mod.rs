@@ -1,6 +1,6 @@
 //! Formats that are read.
 //!
-//! What other tools saw of a program are ways of control between addresses. Each format is read as [`sampled::Sampled`], and put
+//! What other tools saw of a program are ways of control between addresses. Each format is read as `sampled::Sampled`, and put
 //! onto the blocks and edges of the program in one place.
 
 mod bolt_fdata;
