@@ -1,6 +1,6 @@
 //! Where results go: standard output, or a file that appears only once it is complete.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -16,12 +16,21 @@ pub(crate) fn write_to(file: Option<&Path>, print: impl FnOnce(&mut dyn Write) -
     let beside = beside(file);
     let written = write_new(&beside, print)
         .and_then(|()| std::fs::rename(&beside, file).map_err(Into::into))
-        .with_context(|| format!("cannot write {}: is the folder there, and writable?", file.display()));
+        .map_err(|error| blame(error, file));
     if written.is_err() {
         // Nothing half-written stays behind; that it cannot be removed either is no news.
         let _ = std::fs::remove_file(&beside);
     }
     written
+}
+
+/// What the system says without naming a file is about the one that is written. Everything else that goes wrong meanwhile has a
+/// reason of its own.
+fn blame(error: anyhow::Error, file: &Path) -> anyhow::Error {
+    match error.chain().next().is_some_and(|first| first.is::<io::Error>()) {
+        true => error.context(format!("cannot write {}: is the folder there, and writable?", file.display())),
+        false => error,
+    }
 }
 
 fn write_new(path: &Path, print: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {

@@ -101,6 +101,14 @@ fn an_unknown_function_is_an_error_that_helps() {
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(message.contains("nowhere") && message.contains("--functions"), "{message}");
+    // What is wrong is not the file that is to be written, and nothing of it stays.
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let file = folder.path().join("nowhere.svg");
+    let output = relive(&["inspect", text(&program), "--function", "nowhere", "--svg", "-o", text(&file)]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("no function") && !message.contains("cannot write"), "{message}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }
 
 #[test]
