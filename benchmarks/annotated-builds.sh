@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds real projects by their own build systems, with the compiler alone and with `relive cc`, runs the projects' own tests on
-# what came out, and compares: autoconf (sed), CMake (brotli, jsoncpp), plain make (bzip2). Sources come by apt-get, from
-# where this machine has its packages.
+# what came out, and compares: autoconf (sed, grep), CMake (brotli, jsoncpp), plain make (bzip2, zstd), a
+# script of its own (zlib). Sources come by apt-get, from where this machine has its packages.
 # A table, tab-separated: project, build system, compiler, seconds of processor time with each, the project's tests,
 # programs and libraries, how many of them have the same code, bytes of code and annotations, functions of the project and how
 # many of them are not understood without annotations and with them.
@@ -31,6 +31,11 @@ fetch() { # source package
 generated=(MAKEINFO=true ACLOCAL=true AUTOCONF=true AUTOHEADER=true AUTOMAKE=true)
 system_sed=autoconf;   build_sed() { touch doc/sed.info; ./configure CC="$CC" --disable-nls && make -j2 "${generated[@]}"; };  test_sed() { make -j2 check "${generated[@]}"; }
 system_bzip2=make;     build_bzip2() { make -j2 CC="$CC" bzip2 bzip2recover libbz2.a; };  test_bzip2() { make CC="$CC" test; }
+autoconf() { touch doc/*.info 2>/dev/null; ./configure CC="$CC" "$@" && make -j2 "${generated[@]}"; }
+system_grep=autoconf;  build_grep() { autoconf --disable-nls; };  test_grep() { make -j2 check "${generated[@]}"; }
+system_zlib=script;    build_zlib() { ./configure && make -j2; };  test_zlib() { make test; }
+source_zstd=libzstd
+system_zstd=make;      build_zstd() { make -j2 CC="$CC" lib zstd; };  test_zstd() { make -C tests CC="$CC" datagen && (cd tests && ZSTD=../programs/zstd DATAGEN=./datagen ./playTests.sh); }
 cmake_launched() { # option... : CMake takes one file for a compiler, and what to put in front of it
   case $CC in "$relive"*) set -- "$@" "-DCMAKE_C_COMPILER_LAUNCHER=$relive;cc;--" "-DCMAKE_CXX_COMPILER_LAUNCHER=$relive;cc;--" "-DCMAKE_C_LINKER_LAUNCHER=$relive;cc;--" "-DCMAKE_CXX_LINKER_LAUNCHER=$relive;cc;--";; esac
   cmake -S . -B build -DCMAKE_C_COMPILER="$plain_cc" -DCMAKE_CXX_COMPILER="$plain_cxx" -DCMAKE_BUILD_TYPE=Release "$@" && make -j2 -C build
@@ -47,7 +52,7 @@ TIMEFORMAT='%U %S'
 
 printf 'project\tsystem\tcompiler\tplain s\tannotated s\ttests\tprograms\tsame code\ttext\tannotate\tfunctions\twithout\twith\n'
 fails=0
-for project in sed bzip2 brotli jsoncpp; do
+for project in sed grep bzip2 zstd zlib brotli jsoncpp; do
   if [ ${#only[@]} -gt 0 ]; then case " ${only[*]} " in *" $project "*) ;; *) continue;; esac; fi
   source=source_$project; source=${!source:-$project}
   cd "$work" && fetch "$source" || exit 2
