@@ -6,8 +6,9 @@ use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::elf::Segment;
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options};
+use relive_image::program::{Program, analyze};
 use relive_image::symbols::SymbolKind;
-use relive_interchange::surroundings::{Frame, Level, Lined, Surroundings, Symbol};
+use relive_interchange::surroundings::{Cases, Frame, Level, Lined, Surroundings, Symbol};
 use relive_profile::model::Module;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -79,16 +80,28 @@ pub(crate) struct Answers<'f> {
     files: &'f Files,
     /// Of each file, once they are asked for.
     lines: Vec<OnceLock<Lines<'f>>>,
+    /// Likewise; nothing of a file that cannot be read.
+    programs: Vec<OnceLock<Option<Program<'f>>>>,
 }
 
 impl<'f> Answers<'f> {
     pub(crate) fn new(files: &'f Files) -> Self {
-        Self { files, lines: files.loaded.iter().map(|_| OnceLock::new()).collect() }
+        Self {
+            files,
+            lines: files.loaded.iter().map(|_| OnceLock::new()).collect(),
+            programs: files.loaded.iter().map(|_| OnceLock::new()).collect(),
+        }
     }
 
     fn lines_of(&self, module: &Module) -> Option<&Lines<'f>> {
         let at = self.files.place(module)?;
         Some(self.lines[at].get_or_init(|| Lines::new(&self.files.loaded[at].1)))
+    }
+
+    fn program_of(&self, module: &Module) -> Option<&Program<'f>> {
+        let at = self.files.place(module)?;
+        let read = || Some(analyze(&self.files.loaded[at].1.image().ok()?));
+        self.programs[at].get_or_init(read).as_ref()
     }
 }
 
@@ -133,6 +146,22 @@ impl Surroundings for Answers<'_> {
         let frames =
             frames.map(|f| Frame { function: f.function, line: f.location.map(|l| (l.file, l.line)) });
         frames.collect()
+    }
+
+    fn cases(&self, module: &Module, at: u64) -> Option<Cases> {
+        let program = self.program_of(module)?;
+        let cfg = &program.function(program.function_holding(LinkAddr(at))?).cfg;
+        let block =
+            cfg.block_holding(LinkAddr(at)).filter(|&id| cfg.block(id).last_insn() == LinkAddr(at))?;
+        let mut cases = Cases::default();
+        for edge in cfg.edges_from(block) {
+            match edge.inner_target() {
+                Some(to) => cases.to.push(cfg.block(to).start.0),
+                None => cases.leave = true,
+            }
+        }
+        cases.to.sort_unstable();
+        Some(cases)
     }
 
     fn base(&self, module: &Module) -> Option<u64> {

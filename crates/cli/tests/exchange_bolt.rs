@@ -48,6 +48,54 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// Computed jumps that have some of their places in common: a profile counts them together.
+const TABLES: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#define KEPT __attribute__((noinline))
+/* An interpreter with two tables of labels that have one in common, and a jump at the end of each. */
+KEPT static unsigned interpret(const unsigned char *code, unsigned x) {
+    static const void *const first[] = {&&add, &&mul, &&turn, &&halt};
+    static const void *const second[] = {&&sub, &&mix, &&back, &&halt};
+    goto *first[*code];
+add: x += 3; goto *first[*++code];
+mul: x = x * 5 + 1; goto *first[*++code];
+turn: goto *second[*++code];
+sub: x -= 7; goto *second[*++code];
+mix: x ^= x >> 5; goto *second[*++code];
+back: goto *first[*++code];
+halt: return x;
+}
+/* Two switches that end in the same places. */
+KEPT static unsigned choose(unsigned kind, unsigned x) {
+    if (x & 1) switch (kind) {
+        case 0: return x + 1;
+        case 1: x = rand(); goto shared;
+        case 2: goto other;
+        case 3: x ^= 77; break;
+        case 4: x = x * x; goto shared;
+        default: x = 9;
+    } else switch (kind) {
+        case 0: return x * 3;
+        case 1: x >>= 3; goto other;
+        case 2: goto shared;
+        case 3: x = -x; break;
+        case 4: x = x * 31; goto other;
+        default: x = 1;
+    }
+    return x % 1000;
+shared: return x % 77 + 5;
+other: return x % 91 + 9;
+}
+int main(void) {
+    static const unsigned char program[] = {0, 1, 1, 2, 0, 1, 0, 2, 0, 1, 2, 1, 1, 2, 1, 0, 3};
+    static const unsigned char other[] = {1, 2, 0, 3};
+    unsigned x = 1;
+    for (unsigned i = 0; i < 1000; i++) x = interpret(i % 3 ? program : other, x), x = choose(i % 7, x);
+    printf("%u\n", x);
+}
+"#;
+
 const THROWS: &str = r#"
 #include <cstdio>
 struct Big { int n; };
@@ -173,6 +221,25 @@ fn bolt_believes_every_function_and_counts_the_same() {
             }
         }
         assert!(compared >= 20, "{compiler}: {compared}");
+    }
+}
+
+/// BOLT doubts a function if a jump is said to lead where its own table does not.
+#[test]
+fn jumps_lead_only_where_their_own_table_does() {
+    // BOLT cannot write functions with computed gotos anew if they may be anywhere.
+    let flags = ["-O2", "-fno-pie", "-no-pie", "-Wl,--build-id=sha1", "-Wl,--emit-relocs"];
+    for compiler in ["gcc", "clang-19"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = compile(compiler, &flags, ("tables.c", TABLES));
+        let measured = profile(folder.path(), "tables", &program);
+        if compiler == "gcc" {
+            assert!(stdout(&["dump", &measured, "--edges"]).contains("hub"), "the test is about nothing");
+        }
+        let fdata = folder.path().join("tables.fdata");
+        stdout(&["export", &measured, "--format", "bolt-fdata", "-o", text(&fdata)]);
+        let (said, _) = bolt(&program, text(&fdata), folder.path());
+        believes(&said);
     }
 }
 

@@ -17,6 +17,7 @@ mod flow;
 pub mod import;
 mod json;
 mod places;
+mod shares;
 mod stacks;
 pub mod surroundings;
 mod xml;

@@ -30,6 +30,12 @@ pub trait Surroundings {
         Vec::new()
     }
 
+    /// Where the computed jump at `at` may lead; `None` if nobody knows.
+    fn cases(&self, module: &Module, at: u64) -> Option<Cases> {
+        let _ = (module, at);
+        None
+    }
+
     /// The address that the file begins at in memory, as linked.
     fn base(&self, module: &Module) -> Option<u64> {
         let _ = module;
@@ -40,6 +46,21 @@ pub trait Surroundings {
     fn linked_at(&self, module: &Module, offset: u64) -> Option<u64> {
         let _ = (module, offset);
         None
+    }
+}
+
+/// Where a computed jump may lead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cases {
+    /// Places in its function, as linked, by address.
+    pub to: Vec<u64>,
+    /// Whether it may also leave the function.
+    pub leave: bool,
+}
+
+impl Cases {
+    pub(crate) fn lead_to(&self, address: u64) -> bool {
+        self.to.binary_search(&address).is_ok()
     }
 }
 

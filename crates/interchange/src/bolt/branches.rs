@@ -7,6 +7,7 @@
 use super::names::Names;
 use crate::export::Summary;
 use crate::flow::{Way, last_instruction, ways};
+use crate::surroundings::Surroundings;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Flow, Insn};
 use relive_profile::model::{Callee, Count, EdgeKind, Function, Module, State, Target};
@@ -63,7 +64,7 @@ impl Told {
 }
 
 /// Collects the branches of a module.
-pub(crate) fn collect(module: &Module, names: &Names) -> Told {
+pub(crate) fn collect(module: &Module, around: &dyn Surroundings, names: &Names) -> Told {
     let mut told = Told { branches: Branches::new(), functions: 0, unknown: 0, without_code: 0 };
     let mut called: HashMap<u64, u64> = HashMap::new();
     for function in &module.functions {
@@ -79,7 +80,8 @@ pub(crate) fn collect(module: &Module, names: &Names) -> Told {
             continue;
         }
         told.functions += 1;
-        inside(function, names, &mut told.branches);
+        let ways = ways(function, |at| around.cases(module, at));
+        inside(function, names, &ways, &mut told.branches);
         calls(module, function, &mut told.branches, &mut called);
     }
     for function in module.functions.iter().filter(|function| names.place(function.address).is_some()) {
@@ -98,10 +100,9 @@ fn add(branches: &mut Branches, key: (End, End, How), count: u64) {
 }
 
 /// Ways between blocks, and those into the function that do not lead to its first block.
-fn inside(function: &Function, names: &Names, branches: &mut Branches) {
-    let ways = ways(function);
-    let leaders = Leaders::new(function, names, &ways);
-    for way in &ways {
+fn inside(function: &Function, names: &Names, ways: &[Way], branches: &mut Branches) {
+    let leaders = Leaders::new(function, names, ways);
+    for way in ways {
         let Some(to) = function.blocks.get(way.to as usize).map(|block| block.address) else { continue };
         let from = match (way.kind, way.from) {
             // The unwinder jumps there, not the code that threw.

@@ -123,7 +123,7 @@ fn branches(
         .filter(|symbols| !symbols.is_empty())
         .ok_or_else(|| missing("the symbol table of the measured file: BOLT tells functions apart by it"))?;
     let names = Names::new(&symbols);
-    let told = collect(module, &names);
+    let told = collect(module, around, &names);
     if told.branches.is_empty() {
         return Err(missing("counts: nothing of it ran"));
     }
