@@ -3,21 +3,24 @@
 //!
 //! Each version is measured by relive on its training workload. The new one is then optimised by its own profile, by the old one's
 //! as relive carried it over, and by the old one's as the optimiser itself makes of it: BOLT by stale matching
-//! (`--infer-stale-profile`), clang by the lines of functions. All run another, longer workload in turn; the best processor time of
-//! each counts. What is asked is how much of the gain by a fresh profile is left.
+//! (`--infer-stale-profile`), clang by the lines of functions. What is asked is how much of the gain by a fresh profile is left: of
+//! processor time (a longer workload, all in turn, the best time of each), and of what a layout is about, taken jumps and misses of the
+//! instruction cache, which Valgrind counts the same way every time (yet another workload).
 
-mod timing;
+mod bench;
+mod counts;
 mod variants;
 
 use crate::process::output_of;
 use crate::profiles;
 use crate::table::Table;
 use anyhow::{Context, Result, ensure};
-use std::path::{Path, PathBuf};
+use bench::{Bench, COUNTED};
+use counts::Counts;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-use timing::Timing;
-use variants::{Maker, Optimiser, Source};
+use variants::{Maker, Optimiser};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -36,7 +39,7 @@ pub(crate) struct Options {
     /// Optimised programs are kept here, and used again
     #[arg(long, default_value = "target/bolt-loop")]
     work: PathBuf,
-    /// Runs of each, in turn; the best counts
+    /// Runs of each, in turn; the best counts. 0: only what does not depend on time
     #[arg(long, default_value_t = 7)]
     runs: usize,
     /// Programs [default: all]
@@ -45,7 +48,7 @@ pub(crate) struct Options {
     /// Only one of the two optimisers
     #[arg(long, value_enum)]
     optimiser: Option<Optimiser>,
-    /// Only make the optimised programs: the rest can then be measured while nothing else runs
+    /// Only make the optimised programs and count: times can then be taken while nothing else runs
     #[arg(long)]
     prepare: bool,
 }
@@ -59,8 +62,10 @@ pub(crate) struct Pair {
 }
 
 /// Neighbouring releases of the corpus. The timed workloads take about a second.
-const PAIRS: [Pair; 7] = [
+const PAIRS: [Pair; 9] = [
     Pair { program: "bzip2", old: "1.0.6", new: "1.0.8", timed: "in1" },
+    Pair { program: "cadical", old: "2.1.2", new: "2.1.3", timed: "in2" },
+    Pair { program: "flac", old: "1.4.3", new: "1.5.0", timed: "in1" },
     Pair { program: "lua", old: "5.4.7", new: "5.4.8", timed: "in1" },
     Pair { program: "lua", old: "5.4.8", new: "5.5.0", timed: "in1" },
     Pair { program: "lz4", old: "1.9.4", new: "1.10.0", timed: "in1" },
@@ -90,10 +95,10 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
             }
             eprintln!("{} {} {}: {}", pair.program, pair.old, pair.new, optimiser.name());
             let files = maker.all(pair, optimiser)?;
-            if !options.prepare {
-                let times = time(&corpus, pair, &files, options.runs, &work)?;
-                rows.push((pair, optimiser, times));
-            }
+            let bench = Bench::new(&corpus, pair, &work)?;
+            let counts = files.iter().map(|file| Counts::of(&bench, file)).collect::<Result<_>>()?;
+            let times = if options.prepare { Vec::new() } else { time(&bench, &files, options.runs)? };
+            rows.push(Row { pair, optimiser, counts, times });
         }
     }
     if options.prepare {
@@ -103,14 +108,22 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     Ok(report(&rows, options.runs))
 }
 
-/// The best time of each file, in the order of [`Source::ALL`], the program as it was built first.
-fn time(corpus: &Path, pair: &Pair, files: &[PathBuf], runs: usize, work: &Path) -> Result<Vec<Duration>> {
-    let timing = Timing::new(corpus, pair, work)?;
+/// What was found of one pair: of the program as it was built, then in the order of [`Source::ALL`].
+struct Row<'a> {
+    pair: &'a Pair,
+    optimiser: Optimiser,
+    counts: Vec<Counts>,
+    /// None if no time was taken.
+    times: Vec<Duration>,
+}
+
+/// The best time of each file, the program as it was built first.
+fn time(bench: &Bench<'_>, files: &[PathBuf], runs: usize) -> Result<Vec<Duration>> {
     let mut best: Vec<Option<Duration>> = vec![None; files.len()];
     let mut expected = None;
-    for _ in 0..runs.max(1) {
+    for _ in 0..runs {
         for (file, best) in files.iter().zip(&mut best) {
-            let (took, output) = timing.run(file)?;
+            let (took, output) = bench.time(file)?;
             let first = expected.get_or_insert_with(|| output.clone());
             ensure!(*first == output, "{} does something else", file.display());
             *best = Some(best.map_or(took, |best| best.min(took)));
@@ -119,52 +132,113 @@ fn time(corpus: &Path, pair: &Pair, files: &[PathBuf], runs: usize, work: &Path)
     Ok(best.into_iter().flatten().collect())
 }
 
-/// By how much shorter it takes.
-fn gain(base: Duration, time: Duration) -> f64 {
-    1.0 - time.as_secs_f64() / base.as_secs_f64()
+/// What three profiles save of something, as shares of what the program as built takes.
+#[derive(Clone, Copy)]
+struct Gains {
+    fresh: f64,
+    carried: f64,
+    stale: f64,
 }
 
-/// How much of the gain by a fresh profile is left; nothing if there is none.
-fn kept(base: Duration, fresh: Duration, time: Duration) -> Option<f64> {
-    let fresh = gain(base, fresh);
-    (fresh >= LEAST_GAIN).then(|| gain(base, time) / fresh)
-}
-
-fn report(rows: &[(&Pair, Optimiser, Vec<Duration>)], runs: usize) -> u64 {
-    let mut table = Table::new(&[
-        "program",
-        "old",
-        "new",
-        "by",
-        "as built s",
-        "fresh",
-        "carried",
-        "its own",
-        "carried keeps",
-        "its own keeps",
-    ]);
-    let percent = |share: f64| format!("{:+.1} %", 100.0 * share);
-    let of_fresh =
-        |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0} %", 100.0 * share));
-    let mut worse = 0;
-    for (pair, optimiser, times) in rows {
-        let [base, fresh, carried, stale] = times[..] else { continue };
-        let (ours, theirs) = (kept(base, fresh, carried), kept(base, fresh, stale));
-        worse += u64::from(ours.is_some() && ours < theirs);
-        let mut cells = [pair.program, pair.old, pair.new, optimiser.name()].map(str::to_owned).to_vec();
-        cells.push(format!("{:.3}", base.as_secs_f64()));
-        cells.extend([fresh, carried, stale].map(|time| percent(gain(base, time))));
-        cells.extend([ours, theirs].map(of_fresh));
-        table.row(cells);
+impl Gains {
+    /// From what the four programs take; nothing if that is not known.
+    fn of(taken: &[f64]) -> Option<Self> {
+        let [base, fresh, carried, stale] = taken[..] else { return None };
+        let gain = |taken: f64| 1.0 - taken / base;
+        (base > 0.0).then(|| Self { fresh: gain(fresh), carried: gain(carried), stale: gain(stale) })
     }
+
+    /// How much of the gain by a fresh profile is left, by the carried one and by the optimiser itself; nothing if there is none.
+    fn kept(self) -> Option<[f64; 2]> {
+        (self.fresh >= LEAST_GAIN).then(|| [self.carried / self.fresh, self.stale / self.fresh])
+    }
+
+    fn cells(gains: Option<Self>) -> Vec<String> {
+        let percent = |share: f64| format!("{:+.1} %", 100.0 * share);
+        let mut cells = match gains {
+            Some(Self { fresh, carried, stale }) => [fresh, carried, stale].map(percent).to_vec(),
+            None => vec!["-".to_owned(); 3],
+        };
+        cells.extend(match gains.and_then(Self::kept) {
+            Some(kept) => kept.map(|share| format!("{:.1} %", 100.0 * share)),
+            None => ["-", "-"].map(str::to_owned),
+        });
+        cells
+    }
+}
+
+/// What is asked of a row: its title, what of the program as built is shown before, and what each program takes.
+struct Question {
+    title: String,
+    base: &'static str,
+    asked: fn(&Row<'_>) -> Vec<f64>,
+    shown: fn(f64) -> String,
+}
+
+fn questions(runs: usize) -> [Question; 3] {
+    let millions = |count: f64| format!("{:.1}", count / 1e6);
+    [
+        Question {
+            title: format!("Taken jumps saved, workload `{COUNTED}`, by callgrind"),
+            base: "as built, millions",
+            asked: |row| row.counts.iter().map(|counts| counts.taken as f64).collect(),
+            shown: millions,
+        },
+        Question {
+            title: format!("Misses of a 32 KiB instruction cache saved, workload `{COUNTED}`, by callgrind"),
+            base: "as built, millions",
+            asked: |row| row.counts.iter().map(|counts| counts.misses as f64).collect(),
+            shown: millions,
+        },
+        Question {
+            title: format!("Processor time saved, best of {runs} runs in turn"),
+            base: "as built, s",
+            asked: |row| row.times.iter().map(Duration::as_secs_f64).collect(),
+            shown: |seconds| format!("{seconds:.3}"),
+        },
+    ]
+}
+
+/// Prints a table for each question, and returns how often relive keeps less than the optimiser does by itself.
+fn report(rows: &[Row<'_>], runs: usize) -> u64 {
     println!(
-        "Processor time saved by a profile of the new version (fresh), by one of the old version that relive carried over, and by the \
-         old one as the optimiser itself takes it ({}). Best of {runs} runs, in turn. *keeps*: of what the fresh profile saves, if that \
-         is at least {:.0} %.\n\n{table}\nrelive keeps less than the optimiser itself: {worse} of {}",
-        Source::ALL.last().map_or("", |source| source.name()),
-        100.0 * LEAST_GAIN,
-        rows.len()
+        "Saved by a profile of the new version (fresh), by one of the old version that relive carried over, and by the old one as the \
+         optimiser itself takes it (its own). *keeps*: of what the fresh profile saves, if that is at least {:.0} %.",
+        100.0 * LEAST_GAIN
     );
+    let mut worse = 0;
+    for Question { title, base, asked, shown } in questions(runs) {
+        let columns = [
+            "program",
+            "old",
+            "new",
+            "by",
+            base,
+            "fresh",
+            "carried",
+            "its own",
+            "carried keeps",
+            "its own keeps",
+        ];
+        let mut table = Table::new(&columns);
+        let (mut judged, mut behind) = (0, 0);
+        for row in rows {
+            let taken = asked(row);
+            let Some(&built) = taken.first() else { continue };
+            let gains = Gains::of(&taken);
+            if let Some([ours, theirs]) = gains.and_then(Gains::kept) {
+                judged += 1;
+                behind += u64::from(ours < theirs);
+            }
+            let Pair { program, old, new, .. } = row.pair;
+            let mut cells = [*program, *old, *new, row.optimiser.name()].map(str::to_owned).to_vec();
+            cells.push(shown(built));
+            cells.extend(Gains::cells(gains));
+            table.row(cells);
+        }
+        println!("\n{title}:\n\n{table}\nrelive keeps less than the optimiser itself: {behind} of {judged}");
+        worse += behind;
+    }
     worse
 }
 
@@ -174,9 +248,10 @@ mod tests {
 
     #[test]
     fn shares_of_a_gain() {
-        let ms = Duration::from_millis;
-        assert!((kept(ms(100), ms(80), ms(90)).unwrap() - 0.5).abs() < 1e-9);
-        assert!(kept(ms(100), ms(80), ms(110)).unwrap() < 0.0);
-        assert_eq!(kept(ms(1000), ms(995), ms(900)), None);
+        let kept = |taken: [f64; 4]| Gains::of(&taken).unwrap().kept();
+        let [ours, theirs] = kept([100.0, 80.0, 90.0, 110.0]).unwrap();
+        assert!((ours - 0.5).abs() < 1e-9 && theirs < 0.0);
+        assert_eq!(kept([1000.0, 995.0, 900.0, 900.0]), None);
+        assert!(Gains::of(&[]).is_none());
     }
 }
