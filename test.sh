@@ -23,10 +23,10 @@ export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --workspace --locked
     cargo test --workspace --locked --doc
 else
     cargo test --workspace --locked
 fi
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked

@@ -108,7 +108,7 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     Ok(report(&rows, options.runs))
 }
 
-/// What was found of one pair: of the program as it was built, then in the order of [`Source::ALL`].
+/// What was found of one pair: of the program as it was built, then in the order of the sources of profiles.
 struct Row<'a> {
     pair: &'a Pair,
     optimiser: Optimiser,
