@@ -14,6 +14,8 @@ while [ $# -gt 0 ]; do case $1 in
 relive=$(realpath "$relive")
 S=$CORPUS_DIR/src; B=$CORPUS_DIR/bin; I=$CORPUS_DIR/inputs; W=$CORPUS_DIR/work; D=$here/drivers; L=$CORPUS_DIR/logs
 . "$here/recipes.sh"
+# What a program says of the time it was built at moves other strings (cadical, lld).
+export SOURCE_DATE_EPOCH=1000000000
 T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
 
 cxx_of() { case $1 in gcc*) echo "g++${1#gcc}";; clang*) echo "clang++${1#clang}";; esac; }

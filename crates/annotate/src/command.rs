@@ -1,5 +1,6 @@
 //! What a compiler is asked to do.
 
+use crate::clang::asks_for_map;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -154,7 +155,7 @@ impl Request {
                 "-o" => output = args.next().map(PathBuf::from),
                 "-B" => request.prefixes.extend(args.next().map(PathBuf::from)),
                 "-c" => compiles = true,
-                "-fbasic-block-address-map" => request.wants_block_map = true,
+                map if asks_for_map(map) => request.wants_block_map = true,
                 "-flto" => request.is_lto = true,
                 "-fno-lto" => request.is_lto = false,
                 ask if ASKS_ONLY.contains(&ask)
@@ -186,6 +187,52 @@ impl Request {
         };
         request
     }
+}
+
+/// The source files that a command line names.
+#[must_use]
+pub fn sources(args: &[OsString]) -> Vec<PathBuf> {
+    let mut args = args.iter();
+    let mut sources = Vec::new();
+    while let Some(arg) = args.next() {
+        match &*arg.to_string_lossy() {
+            with if WITH_VALUE.contains(&with) => drop(args.next()),
+            option if option.starts_with('-') => {}
+            _ => sources.push(PathBuf::from(arg)),
+        }
+    }
+    sources.retain(|file| Family::by_name(file.as_os_str()).is_none() && !is_linked(file));
+    sources
+}
+
+/// Whether a file goes straight to the linker.
+fn is_linked(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    [".o", ".a", ".so", ".lo", ".la"].iter().any(|end| name.ends_with(end)) || name.contains(".so.")
+}
+
+/// Arguments that compile one of several source files: without other files, and without what says where to write, and what
+/// else to.
+#[must_use]
+pub fn alone(args: &[OsString], source: &Path) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match &*arg.to_string_lossy() {
+            "-o" | "-MF" | "-MT" | "-MQ" | "-MJ" => {
+                args.next();
+            }
+            with if WITH_VALUE.contains(&with) => {
+                kept.extend([Some(arg), args.next()].into_iter().flatten().cloned())
+            }
+            "-c" | "-MD" | "-MMD" | "-MP" | "-MG" | "-save-temps" | "-save-temps=obj" => {}
+            joined if joined.starts_with("-o") => {}
+            option if option.starts_with('-') => kept.push(arg.clone()),
+            _ if Path::new(arg) == source || Family::by_name(arg).is_some() => kept.push(arg.clone()),
+            _ => {}
+        }
+    }
+    kept
 }
 
 /// Where the object file of a source file goes unless somebody says otherwise.
@@ -254,6 +301,18 @@ mod tests {
             assert_eq!(request(line).action, Action::Other, "{line}");
         }
         assert_eq!(request("a.o -o a -lm").action, Action::Link);
+    }
+
+    #[test]
+    fn one_source_of_several_is_compiled_alone() {
+        let args: Vec<OsString> = "clang -O2 -I inc -o out a.c src/b.cc c.o -L x -lm -MF d -x c -MD"
+            .split(' ')
+            .map(OsString::from)
+            .collect();
+        assert_eq!(sources(&args), [Path::new("a.c"), Path::new("src/b.cc")]);
+        let alone = alone(&args, Path::new("src/b.cc"));
+        let words: Vec<_> = alone.iter().map(|arg| arg.to_string_lossy()).collect();
+        assert_eq!(words.join(" "), "clang -O2 -I inc src/b.cc -L x -lm -x c");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Runs a compiler so that what it makes is annotated: it is asked to say more than it usually does, and finds our own
 //! assembler and linker in place of others.
 
+use crate::again::Again;
+use crate::clang::Map;
 use crate::command::{Action, Family, Request};
 use crate::object;
 use std::ffi::{OsStr, OsString};
@@ -69,69 +71,48 @@ pub fn run(command: &[OsString], prepares: bool) -> Result<i32, DriverError> {
     let family = family_of(command).map_err(cannot_run)?;
     let family = family.ok_or_else(|| DriverError::UnknownCompiler { compiler: compiler.clone() })?;
     let tools = Tools::new().map_err(|why| DriverError::NoTools { dir: std::env::temp_dir(), why })?;
-    let mut run = Command::new(&compiler);
     // Before whatever else is to be looked into (rustc names a place of its own for the linker), but behind the name of the
     // compiler if that is started by another command.
     let (words, options) = args.split_at(args.iter().position(|arg| is_option(arg)).unwrap_or(args.len()));
-    run.args(words).arg("-B").arg(tools.dir.path()).args(options);
-    match family {
-        Family::Gcc => run.arg("-dA"),
-        Family::Clang => run.arg("-fbasic-block-address-map"),
+    let compile = |more: &[&str]| {
+        let mut run = Command::new(&compiler);
+        run.args(words).arg("-B").arg(tools.dir.path()).args(options).args(more);
+        run.env(TOOLS, tools.dir.path())
+            .env(COMPILER, &compiler)
+            .env(OPTIMISATION, &request.optimisation)
+            .env(FAMILY, if family == Family::Clang { "clang" } else { "gcc" })
+            .env(LTO, if request.is_lto { "1" } else { "0" })
+            .env(PREPARES, if prepares { "1" } else { "0" })
+            .env(KEEPS_MAP, if request.wants_block_map { "1" } else { "0" })
+            .env(PREFIXES, std::env::join_paths(&request.prefixes).unwrap_or_default());
+        status(&mut run).map_err(cannot_run)
     };
-    run.env(TOOLS, tools.dir.path())
-        .env(COMPILER, &compiler)
-        .env(OPTIMISATION, &request.optimisation)
-        .env(FAMILY, if family == Family::Clang { "clang" } else { "gcc" })
-        .env(LTO, if request.is_lto { "1" } else { "0" })
-        .env(PREPARES, if prepares { "1" } else { "0" })
-        .env(KEEPS_MAP, if request.wants_block_map { "1" } else { "0" })
-        .env(PREFIXES, std::env::join_paths(&request.prefixes).unwrap_or_default());
-    let code = status(&mut run).map_err(cannot_run)?;
+    let again = Again { compiler: &compiler, dir: tools.dir.path() };
+    let code = match family {
+        Family::Gcc => compile(&["-dA"])?,
+        Family::Clang => {
+            if request.action == Action::Link {
+                again.hand_over(args);
+            }
+            let mut map = Map::of(command);
+            match compile(&map.options(args))? {
+                code if code != 0 && map.is_outdated() => compile(&map.options(args))?,
+                code => code,
+            }
+        }
+    };
     if let (0, Action::Compile(objects)) = (code, &request.action) {
         // gcc's have been through our assembler, unless it insists on its own.
         for path in objects {
-            let told = || by_way_of_text(&compiler, args, objects, &tools);
+            let told = || again.by_way_of_text(args, path);
             object::annotate_file(path, &request.optimisation, request.wants_block_map, &told);
         }
     }
     Ok(code)
 }
 
-/// The object that clang makes of its own text with our labels in it. A map of blocks does not tell data among code, which
-/// programmers write in assembler; the text does.
-fn by_way_of_text(compiler: &Path, args: &[OsString], objects: &[PathBuf], tools: &Tools) -> Option<Vec<u8>> {
-    let [_one] = objects else { return None };
-    let (text, told) = (tools.dir.path().join("text.s"), tools.dir.path().join("told.o"));
-    let quiet = |command: &mut Command| {
-        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success()).then_some(())
-    };
-    quiet(Command::new(compiler).args(without_outputs(args)).args(["-S", "-o"]).arg(&text))?;
-    let source = crate::text::annotate(&std::fs::read(&text).ok()?, "text.s")?;
-    std::fs::write(&text, source).ok()?;
-    quiet(Command::new(compiler).args(["-Wno-everything", "-c", "-o"]).args([&told, &text]))?;
-    std::fs::read(&told).ok()
-}
-
-/// Arguments without what says where to write, and what else to.
-fn without_outputs(args: &[OsString]) -> Vec<OsString> {
-    let mut kept = Vec::new();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match &*arg.to_string_lossy() {
-            "-o" | "-MF" | "-MT" | "-MQ" | "-MJ" => {
-                args.next();
-            }
-            "-c" | "-MD" | "-MMD" | "-MP" | "-MG" | "-save-temps" | "-save-temps=obj" => {}
-            joined if joined.starts_with("-o") => {}
-            _ => kept.push(arg.clone()),
-        }
-    }
-    kept
-}
-
 /// Whether it is an option, or a file of them.
-fn is_option(arg: &OsStr) -> bool {
+pub(crate) fn is_option(arg: &OsStr) -> bool {
     matches!(arg.as_encoded_bytes().first(), Some(b'-' | b'@'))
 }
 
@@ -156,7 +137,7 @@ fn family_of(command: &[OsString]) -> io::Result<Option<Family>> {
 }
 
 /// The file that a command is, all links followed.
-fn in_path(command: &OsStr) -> Option<PathBuf> {
+pub(crate) fn in_path(command: &OsStr) -> Option<PathBuf> {
     if command.as_encoded_bytes().contains(&b'/') {
         return std::fs::canonicalize(command).ok();
     }

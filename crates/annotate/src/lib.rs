@@ -4,8 +4,10 @@
 //! the text that it hands to the assembler: module [`text`] reads it there and has the assembler put it into the object file,
 //! as raw [`facts`]. What clang says is in its object file already.
 
+mod again;
 pub mod assembler;
 pub mod binary;
+mod clang;
 pub mod command;
 pub mod driver;
 pub mod facts;

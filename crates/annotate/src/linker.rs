@@ -1,6 +1,7 @@
 //! Our linker: annotates objects that exist only while one command compiles and links, and sees to it that annotations come
 //! through the link.
 
+use crate::again::Again;
 use crate::binary;
 use crate::command::{Family, expand};
 use crate::driver::{Called, status};
@@ -185,12 +186,15 @@ impl Asked {
 
     /// Annotates what is not yet, in copies.
     fn annotate_objects(&mut self, called: &Called) {
+        let again = Again { compiler: &called.compiler, dir: &called.tools };
+        let told = again.handed_over();
         self.replace_inputs(called, |path, bytes| {
             if is_of_system(path) {
                 return None;
             }
             // Linkers take many things that are no object files, and know better what is wrong with one.
-            object::annotate(bytes, &called.optimisation, called.keeps_map, &|| None).unwrap_or_default()
+            let again = || again.by_way_of_text(&told, path);
+            object::annotate(bytes, &called.optimisation, called.keeps_map, &again).unwrap_or_default()
         });
     }
 

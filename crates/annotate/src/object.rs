@@ -299,7 +299,7 @@ fn make_room(object: &mut ObjectFile<'_>, keep_map: bool) -> Vec<Room> {
     let mut rooms = Vec::new();
     for section in 0..object.sections.len() {
         let told = &object.sections[section];
-        let is_map = told.kind().0 == bb_addr_map::SECTION_TYPE;
+        let is_map = bb_addr_map::is_map(told.kind().0);
         if !(is_map && !keep_map || *told.name == *facts::SECTION.as_bytes()) {
             continue;
         }

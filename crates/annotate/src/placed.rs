@@ -168,8 +168,7 @@ impl<'o, 'd> Linker<'o, 'd> {
     /// Sections of relocations of what is loaded, or is about blocks, with the section they are for.
     fn relocated(&self) -> Vec<(usize, &'o Section<'d>)> {
         let all = self.object.sections.iter().filter(|s| s.kind() == elf::SHT_RELA);
-        let is_wanted =
-            |section: &Section<'_>| section.is_loaded() || section.kind().0 == bb_addr_map::SECTION_TYPE;
+        let is_wanted = |section: &Section<'_>| section.is_loaded() || bb_addr_map::is_map(section.kind().0);
         all.map(|s| (s.header.sh_info(LE) as usize, s))
             .filter(|(target, _)| self.object.sections.get(*target).is_some_and(is_wanted))
             .collect()

@@ -6,6 +6,7 @@ use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::isa::{Decode, Flow};
 use relive_code::source::{CodeSource as _, StatedJump, StatedTable};
 use relive_image::annotations::Stated;
+use relive_image::bb_addr_map::BlockRange;
 use relive_image::image::Image;
 use relive_image::symbols::SymbolKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,21 +67,39 @@ pub fn by_block_map(image: &Image<'_>) -> Stated {
     let mut stated = Stated::default();
     for range in image.block_maps.iter().flat_map(|map| &map.ranges) {
         stated.ranges.push(range.extent());
+        let dead_end = dead_end(range);
         for block in range.blocks.iter().filter(|block| !block.range.is_empty()) {
             stated.blocks.push(block.range.start);
-            if block.flags.can_fall_through() {
-                continue;
-            }
-            let bytes = image.elf.bytes_at(block.range.start);
-            let bytes = &bytes[..bytes.len().min(block.range.len() as usize)];
-            let last = Decode::new(bytes, block.range.start).last();
-            let calls = last.is_some_and(|last| matches!(last.flow(), Flow::Call(_) | Flow::IndirectCall));
-            if calls {
-                stated.no_return.insert(block.range.end);
+            if !block.flags.can_fall_through() {
+                stated.no_return.extend(behind_last_call(block.range, dead_end, image));
             }
         }
     }
     stated.ranges.sort_unstable();
     stated.blocks.sort_unstable();
     stated
+}
+
+/// The end of a range if a block without instructions is there that control does not leave: what clang knows to be never
+/// reached, when it does not optimise.
+fn dead_end(range: &BlockRange) -> Option<LinkAddr> {
+    let last = range.blocks.last()?;
+    (last.range.is_empty() && !last.flags.can_fall_through()).then_some(last.range.start)
+}
+
+/// Behind the call that a block ends with, which does not come back if control does not go on from there; nor if it jumps
+/// from there to where it never gets.
+fn behind_last_call(block: AddrRange, dead_end: Option<LinkAddr>, image: &Image<'_>) -> Option<LinkAddr> {
+    let bytes = image.elf.bytes_at(block.start);
+    let bytes = &bytes[..bytes.len().min(block.len() as usize)];
+    let mut calls = None;
+    let mut behind = None;
+    for insn in Decode::new(bytes, block.start) {
+        (behind, calls) = match insn.flow() {
+            Flow::Call(_) | Flow::IndirectCall => (None, Some(insn.next_addr())),
+            Flow::Jump(to) if Some(to) == dead_end => (calls, None),
+            _ => (None, None),
+        };
+    }
+    calls.or(behind)
 }

@@ -191,6 +191,49 @@ fn clang_makes_the_same_code_and_describes_it() {
 }
 
 #[test]
+fn clangxx_jumps_to_the_end_of_a_function_from_where_it_never_gets() {
+    // Behind `__cxa_rethrow`, without optimisation: in every function of a vector that grows.
+    let flags = ["-O0", "-fbasic-block-address-map"];
+    let built = build("clang++-19", &flags, ("a.cc", CXX), true);
+    check(&built, "clang++ -O0");
+    assert!(inspect(&built.annotated)["functions"]["by_source"]["bb-addr-map"].is_null());
+}
+
+#[test]
+fn an_older_clang_is_asked_in_its_own_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let (clang, tries) = (dir.path().join("clang-old"), dir.path().join("tries"));
+    let script = format!(
+        "#!/bin/sh\nfor arg in \"$@\"; do case $arg in -fbasic-block-address-map)\n\
+         echo >>{}; echo \"error: unknown argument: '$arg'\" >&2; exit 1;; esac; done\nexec clang-19 \"$@\"\n",
+        tries.display()
+    );
+    fs::write(&clang, script).unwrap();
+    succeed(Command::new("chmod").arg("+x").arg(&clang));
+    fs::write(dir.path().join("a.c"), C).unwrap();
+    fs::write(dir.path().join("b.s"), "f: ret\n").unwrap();
+    for (source, object) in [("a.c", "a.o"), ("a.c", "a.o"), ("b.s", "b.o")] {
+        let mut command = Command::new(RELIVE);
+        command.args(["cc", "--"]).arg(&clang).args(["-O2", "-w", "-c", source]);
+        let output = succeed(command.current_dir(&dir).env("XDG_CACHE_HOME", dir.path().join("cache")));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("unknown argument") && !said.contains("unused"), "{said}");
+        assert!(sections(&dir.path().join(object)).contains(".annotate"), "{object}");
+    }
+    // It is asked once, not for every file.
+    assert_eq!(fs::read_to_string(tries).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn data_among_code_is_told_where_clang_compiles_and_links_at_once() {
+    for level in ["-O0", "-O2"] {
+        let built = build("clang-19", &[level, "-w"], ("hard.c", HARD), false);
+        check(&built, level);
+        assert!(not_understood(&built.plain) >= 2, "{level}");
+    }
+}
+
+#[test]
 fn what_the_linker_compiles_is_described_too() {
     let lld = ["-fuse-ld=lld", "-O2", "-ffunction-sections", "-Wl,--gc-sections"];
     check(&build("clang-19", &lld, ("a.c", C), true), "lld");

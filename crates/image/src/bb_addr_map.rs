@@ -1,10 +1,12 @@
 //! `.llvm_bb_addr_map`: the basic blocks of each function, as the compiler laid them out.
 //!
-//! Clang writes it with `-fbasic-block-address-map`. One entry a function, back to back, each with
+//! Clang writes it with `-fbasic-block-address-map`, before LLVM 18 with `-fbasic-block-sections=labels`. One entry a function, back to back, each with
 //! its own version and feature bits (LLVM `docs/Extensions.rst`, `lib/Object/BBAddrMap.cpp`):
 //!
 //! | version | brings | seen written by |
 //! |---|---|---|
+//! | 0 | has no version and another section type; blocks by their distance from the function's start | LLVM 14 |
+//! | 1 | distances from block to block | |
 //! | 2 | block ids, profile data, several address ranges | LLVM 19 |
 //! | 3 | where calls return to, inside a block | |
 //! | 4 | a hash of each block's instructions | |
@@ -22,6 +24,14 @@ use crate::cursor::{Cursor, FieldError};
 
 /// The section's type, `SHT_LLVM_BB_ADDR_MAP`.
 pub const SECTION_TYPE: u32 = 0x6fff_4c0a;
+/// The section's type before entries had versions, `SHT_LLVM_BB_ADDR_MAP_V0`.
+pub const SECTION_TYPE_0: u32 = 0x6fff_4c08;
+
+/// Whether sections of a type are maps of blocks.
+#[must_use]
+pub const fn is_map(section_type: u32) -> bool {
+    matches!(section_type, SECTION_TYPE | SECTION_TYPE_0)
+}
 
 /// What stands for certainty in [`Successor::probability`].
 pub const PROBABILITY_ONE: u32 = 1 << 31;
@@ -77,7 +87,8 @@ impl BlockRange {
 /// One basic block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The compiler's number for it, unique in the function and stable under reordering.
+    /// The compiler's number for it, unique in the function and stable under reordering; before version 2, which it is in
+    /// its range.
     pub id: u32,
     /// Where its instructions lie. May be empty, and may leave a gap of padding to the next block.
     pub range: AddrRange,
@@ -221,7 +232,7 @@ pub enum Error {
     #[error(".llvm_bb_addr_map: {0}")]
     Field(#[from] FieldError),
     /// The entry's layout is not known.
-    #[error(".llvm_bb_addr_map: at byte {at:#x}: this reader knows versions 2 to 5, not {version}")]
+    #[error(".llvm_bb_addr_map: at byte {at:#x}: this reader knows versions 1 to 5, not {version}")]
     Version {
         /// Offset of the version.
         at: usize,
@@ -246,7 +257,23 @@ pub enum Error {
     },
 }
 
-/// Reads a whole section.
+/// Reads a whole section of one of the types.
+pub fn parse_typed(section_type: u32, section: &[u8]) -> Result<Vec<FunctionMap>, Error> {
+    if section_type != SECTION_TYPE_0 {
+        return parse(section);
+    }
+    let mut cursor = Cursor::new(section);
+    let mut functions = Vec::new();
+    while !cursor.is_empty() {
+        let at = cursor.position();
+        let ranges = vec![range(&mut cursor, 0, Features::default())?];
+        let (features, profile) = Default::default();
+        functions.push(FunctionMap { at, version: 0, features, ranges, profile });
+    }
+    Ok(functions)
+}
+
+/// Reads a whole section whose entries have versions.
 pub fn parse(section: &[u8]) -> Result<Vec<FunctionMap>, Error> {
     let mut cursor = Cursor::new(section);
     let mut functions = Vec::new();
@@ -262,7 +289,7 @@ fn function(cursor: &mut Cursor<'_>) -> Result<FunctionMap, Error> {
     let features = features(cursor, version)?;
     let range_count = range_count(cursor, features)?;
     let ranges: Vec<BlockRange> =
-        (0..range_count).map(|_| range(cursor, features)).collect::<Result<_, _>>()?;
+        (0..range_count).map(|_| range(cursor, version, features)).collect::<Result<_, _>>()?;
     let blocks = ranges.iter().map(|range| range.blocks.len()).sum();
     let profile = profile(cursor, features, blocks)?;
     Ok(FunctionMap { at, version, features, ranges, profile })
@@ -271,7 +298,7 @@ fn function(cursor: &mut Cursor<'_>) -> Result<FunctionMap, Error> {
 fn version(cursor: &mut Cursor<'_>) -> Result<u8, Error> {
     let at = cursor.position();
     match cursor.u8("version")? {
-        version @ 2..=5 => Ok(version),
+        version @ 1..=5 => Ok(version),
         version => Err(Error::Version { at, version }),
     }
 }
@@ -300,14 +327,16 @@ fn range_count(cursor: &mut Cursor<'_>, features: Features) -> Result<u32, Error
     }
 }
 
-fn range(cursor: &mut Cursor<'_>, features: Features) -> Result<BlockRange, FieldError> {
+fn range(cursor: &mut Cursor<'_>, version: u8, features: Features) -> Result<BlockRange, FieldError> {
     let start = LinkAddr(cursor.u64("address of the range")?);
     let block_count = cursor.uleb32("number of blocks")?;
     let mut blocks = Vec::new();
     if !features.intersects(Features::OMIT_BLOCKS) {
         let mut previous_end = start;
-        for _ in 0..block_count {
-            let block = block(cursor, features, previous_end)?;
+        for number in 0..block_count {
+            let id = if version < 2 { number } else { cursor.uleb32("block id")? };
+            let from = if version == 0 { start } else { previous_end };
+            let block = block(cursor, id, features, from)?;
             previous_end = block.range.end;
             blocks.push(block);
         }
@@ -315,9 +344,8 @@ fn range(cursor: &mut Cursor<'_>, features: Features) -> Result<BlockRange, Fiel
     Ok(BlockRange { start, block_count, blocks })
 }
 
-fn block(cursor: &mut Cursor<'_>, features: Features, previous_end: LinkAddr) -> Result<Block, FieldError> {
-    let id = cursor.uleb32("block id")?;
-    let start = previous_end.offset(cursor.uleb32("gap before the block")?.into());
+fn block(cursor: &mut Cursor<'_>, id: u32, features: Features, from: LinkAddr) -> Result<Block, FieldError> {
+    let start = from.offset(cursor.uleb32("gap before the block")?.into());
     // Calls cut the block into pieces, and it is the pieces whose lengths are written.
     let mut call_ends = Vec::new();
     let mut piece_start = start;
@@ -380,6 +408,25 @@ mod tests {
     fn block(id: u32, range: core::ops::Range<u64>, flags: u32) -> Block {
         let range = AddrRange::new(LinkAddr(range.start), LinkAddr(range.end));
         Block { id, range, flags: BlockFlags(flags), call_ends: vec![], hash: None }
+    }
+
+    #[test]
+    fn before_version_2_blocks_have_no_ids() {
+        let start = 0x40_1000u64.to_le_bytes();
+        // Sixteen bytes, and after three of padding seven more: by the distance from the start, and from the end before.
+        let entries = [
+            (SECTION_TYPE_0, entry(&[&start, &[2], &[0, 0x10, 0x08], &[0x13, 7, 1]])),
+            (SECTION_TYPE, entry(&[&[1, 0], &start, &[2], &[0, 0x10, 0x08], &[3, 7, 1]])),
+        ];
+        for (version, (section_type, bytes)) in entries.into_iter().enumerate() {
+            let functions = parse_typed(section_type, &[&bytes[..], &bytes].concat()).unwrap();
+            assert_eq!(functions.len(), 2);
+            assert_eq!(usize::from(functions[1].version), version);
+            let blocks: Vec<Block> = functions[1].blocks().cloned().collect();
+            assert_eq!(blocks, [block(0, 0x40_1000..0x40_1010, 8), block(1, 0x40_1013..0x40_101a, 1)]);
+            assert!(parse_typed(section_type, &bytes[..bytes.len() - 1]).is_err());
+        }
+        assert!(parse(&[1, 1]).is_err(), "version 1 has no features");
     }
 
     #[test]
@@ -521,7 +568,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused_with_its_place() {
         assert_eq!(parse(&[6]), Err(Error::Version { at: 0, version: 6 }));
-        assert_eq!(parse(&[1]), Err(Error::Version { at: 0, version: 1 }));
+        assert_eq!(parse(&[0]), Err(Error::Version { at: 0, version: 0 }));
         assert_eq!(parse(&[2, 0x20]), Err(Error::Features { at: 1, version: 2, unknown: 0x20 }));
         assert_eq!(parse(&[3, 0x40]), Err(Error::Features { at: 1, version: 3, unknown: 0x40 }));
         assert_eq!(parse(&[5, 0, 1]), Err(Error::Features { at: 1, version: 5, unknown: 0x100 }));

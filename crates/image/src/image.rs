@@ -15,8 +15,6 @@ use relive_code::addr::LinkAddr;
 use relive_code::source::Pointer;
 use std::collections::HashMap;
 
-/// SHT_LLVM_BB_ADDR_MAP.
-const BB_ADDR_MAP: u32 = 0x6fff_4c0a;
 /// SHT_LLVM_JT_SIZES.
 const JUMP_TABLE_SIZES: u32 = 0x6fff_4c0d;
 
@@ -212,8 +210,8 @@ impl<'d> Image<'d> {
 
 fn read_block_maps(elf: &Elf<'_>, complaints: &mut Vec<Complaint>) -> Vec<FunctionMap> {
     let mut maps = Vec::new();
-    for section in elf.sections.iter().filter(|s| s.kind == BB_ADDR_MAP) {
-        match bb_addr_map::parse(section.data) {
+    for section in elf.sections.iter().filter(|s| bb_addr_map::is_map(s.kind)) {
+        match bb_addr_map::parse_typed(section.kind, section.data) {
             Ok(found) => maps.extend(found),
             Err(why) => complaints.push(Complaint::new(section.name.as_ref(), why)),
         }

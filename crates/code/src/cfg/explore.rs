@@ -133,6 +133,12 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
         self.piece_of(at).is_some()
     }
 
+    /// Whether a jump may lead to `at`, outside the function: there is code, or it is right behind a piece. That is where
+    /// compilers lead control that they know never gets there (`__builtin_unreachable`, behind a call that never returns).
+    pub(super) fn is_outside(&self, at: LinkAddr) -> bool {
+        self.surroundings.is_code(at) || self.pieces.iter().any(|piece| piece.range.end == at)
+    }
+
     /// Whether `at` is where an instruction starts when the piece is decoded from its start, one after the
     /// other: so it is for every jump target in code a compiler made.
     pub(super) fn is_linear_start(&self, at: LinkAddr) -> bool {
@@ -343,7 +349,7 @@ impl<'a, S: Surroundings + ?Sized> Explorer<'a, S> {
             Flow::Jump(target) | Flow::Branch(target) => {
                 if self.is_inside(target) {
                     self.lead(target, reached);
-                } else if !self.surroundings.is_code(target) {
+                } else if !self.is_outside(target) {
                     self.problem(Reason::JumpToNowhere, insn.addr());
                 }
             }

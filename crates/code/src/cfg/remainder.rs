@@ -119,7 +119,7 @@ fn is_sound_code<S: Surroundings + ?Sized>(
     for insn in Decode::new(bytes, start) {
         let fair = match insn.flow() {
             crate::isa::Flow::Jump(to) | crate::isa::Flow::Branch(to) => {
-                surroundings.is_code(to) && !explorer.is_inside_insn(to)
+                explorer.is_outside(to) && !explorer.is_inside_insn(to)
             }
             crate::isa::Flow::Call(to) => surroundings.is_code(to),
             _ => true,
