@@ -90,11 +90,29 @@ impl Ring {
     /// Whether the buffer behind one that is full can be filled.
     #[must_use]
     pub fn has_room_behind(&self, filled: u64) -> bool {
+        self.used(filled) < self.allowed()
+    }
+
+    /// The same, for a thread that waits. If it may use all buffers it waits for several of them: it would be woken, and whoever wakes it
+    /// disturbed, for each.
+    #[must_use]
+    pub fn has_room_for_who_waits(&self, filled: u64) -> bool {
+        match self.allowed() {
+            all if all == MOST.into() => self.used(filled) <= all * 3 / 4,
+            _ => self.has_room_behind(filled),
+        }
+    }
+
+    fn used(&self, filled: u64) -> u64 {
+        filled + 1 - self.emptied.load(Ordering::Acquire)
+    }
+
+    fn allowed(&self) -> u64 {
         let most = match self.most.load(Ordering::Relaxed) {
             most @ 1..=MOST => most,
             _ => MOST,
         };
-        filled + 1 - self.emptied.load(Ordering::Acquire) < u64::from(most)
+        u64::from(most)
     }
 }
 

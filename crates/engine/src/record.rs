@@ -209,13 +209,16 @@ impl Thread {
         let ring = self.ring();
         let filled = ring.filled.load(Ordering::Relaxed);
         let start = self.ring + buffer(filled);
-        while self.is_collected && !ring.has_room_behind(filled) {
+        let mut waits = !ring.has_room_behind(filled);
+        while self.is_collected && waits {
             const LONG: u64 = 100_000_000;
             let room = ring.room.load(Ordering::Acquire);
-            // Nobody wants to know any more, if the tool has ended.
-            self.is_collected = ring.has_room_behind(filled)
-                || kernel::futex_wait_for(ring.room.as_ptr(), room, LONG)
-                || kernel::process_exists(self.tool);
+            waits = !ring.has_room_for_who_waits(filled);
+            if waits && !kernel::futex_wait_for(ring.room.as_ptr(), room, LONG) {
+                waits = !ring.has_room_behind(filled);
+                // Nobody wants to know any more, if the tool has ended.
+                self.is_collected = kernel::process_exists(self.tool);
+            }
         }
         let next = if self.is_collected { self.ring + buffer(filled + 1) } else { start };
         // A record that begins where the buffer ends has nothing in it.

@@ -12,13 +12,13 @@ use crate::file::Segment;
 use crate::file::writer::Writer;
 use crate::machine::Machine;
 use crate::replay::Wrong;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 /// Segments that may wait for each that is being packed. More take memory; with fewer, somebody waits now and then.
-const WAITING: usize = 1;
+const WAITING: usize = 2;
 
 /// A segment that is not packed yet. Its description lacks what only packing finds out.
 pub(super) struct Job {
@@ -54,59 +54,84 @@ pub(super) struct Shared {
     pub(super) watchers: Vec<Arc<dyn Watcher>>,
 }
 
-/// Those who pack.
+/// Those who pack: others, and whoever hands segments over when there are more than the others can do soon. As nobody only waits
+/// for somebody who packs, and wakes him when he has, processors have something to do all the time.
 pub(super) struct Packers {
-    jobs: SyncSender<Job>,
-    threads: Vec<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    jobs: Arc<Jobs>,
+    others: Vec<JoinHandle<()>>,
+    own: Packing,
+}
+
+/// Segments that wait, those first that came first. That whoever waits for a segment before his own does not wait for ever, everybody takes
+/// the first.
+#[derive(Default)]
+struct Jobs {
+    waiting: Mutex<Waiting>,
+    came: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    /// Whether nothing comes any more.
+    is_all: bool,
 }
 
 impl Packers {
     /// As many as there are processors.
     pub(super) fn new(shared: &Arc<Shared>) -> Self {
         let count = std::thread::available_parallelism().map_or(1, usize::from).min(16);
-        let (jobs, waiting) = sync_channel::<Job>(count * WAITING);
-        let waiting = Arc::new(Mutex::new(waiting));
+        let jobs = Arc::new(Jobs::default());
         let start = |_| {
-            let (waiting, shared) = (waiting.clone(), shared.clone());
-            std::thread::spawn(move || work(&waiting, &shared))
+            let (jobs, shared) = (jobs.clone(), shared.clone());
+            std::thread::spawn(move || {
+                let mut packing = Packing::default();
+                while let Some(job) = jobs.wait() {
+                    shared.work(job, &mut packing);
+                }
+            })
         };
-        let threads = (0..count).map(start).collect();
-        Self { jobs, threads }
+        let others = (1..count).map(start).collect();
+        Self { shared: shared.clone(), jobs, others, own: Packing::default() }
     }
 
-    /// Packs a segment some time; waits if there are many already.
-    pub(super) fn pack(&self, job: Job) {
-        self.jobs.send(job).expect("there are packers as long as this is here");
+    /// Packs a segment some time, or one that came before it now if there are many already.
+    pub(super) fn pack(&mut self, job: Job) {
+        let mut waiting = lock(&self.jobs.waiting);
+        waiting.jobs.push_back(job);
+        if waiting.jobs.len() <= self.others.len() * WAITING {
+            drop(waiting);
+            self.jobs.came.notify_one();
+            return;
+        }
+        let first = waiting.jobs.pop_front();
+        drop(waiting);
+        if let Some(job) = first {
+            self.shared.work(job, &mut self.own);
+        }
     }
 
-    /// Waits until everything is packed.
-    pub(super) fn finish(self) {
-        drop(self.jobs);
-        for thread in self.threads {
-            thread.join().expect("whoever packs does not panic");
+    /// Packs what is left, and waits for the others.
+    pub(super) fn finish(mut self) {
+        lock(&self.jobs.waiting).is_all = true;
+        self.jobs.came.notify_all();
+        while let Some(job) = self.jobs.wait() {
+            self.shared.work(job, &mut self.own);
+        }
+        for other in self.others {
+            other.join().expect("whoever packs does not panic");
         }
     }
 }
 
-fn work(waiting: &Mutex<Receiver<Job>>, shared: &Shared) {
-    let mut packing = Packing::default();
-    loop {
-        let job = lock(waiting).recv();
-        let Ok(job) = job else { break };
-        let line = job.line.clone();
-        // Which part is wanted, what a thread goes on with, and what somebody makes of it, is known when all before it is.
-        if job.goes_on || !shared.watchers.is_empty() || !shared.cutter.window.is_all() {
-            pack_in_turn(job, &mut packing, shared);
-        } else {
-            let Job { segment, records, traced, .. } = job;
-            let (packed, parts) = shared.pack(&mut packing, &records, &traced);
-            // The thread may be waiting for it.
-            drop(records);
-            lock(&line.ready).insert(segment.number, Ready { segment, packed, parts });
-        }
-        line.settle(|known, ready| {
-            shared.add(known, ready, |_| Ok(None));
-        });
+impl Jobs {
+    /// The first that waits, as soon as there is one; none if nothing comes any more.
+    fn wait(&self) -> Option<Job> {
+        let waiting = lock(&self.waiting);
+        let is_idle = |waiting: &mut Waiting| waiting.jobs.is_empty() && !waiting.is_all;
+        let mut waiting = self.came.wait_while(waiting, is_idle).unwrap_or_else(PoisonError::into_inner);
+        waiting.jobs.pop_front()
     }
 }
 
@@ -141,6 +166,24 @@ fn pack_in_turn(job: Job, packing: &mut Packing, shared: &Shared) {
 }
 
 impl Shared {
+    /// Packs a segment, and goes on with all that waited for it.
+    fn work(&self, job: Job, packing: &mut Packing) {
+        let line = job.line.clone();
+        // Which part is wanted, what a thread goes on with, and what somebody makes of it, is known when all before it is.
+        if job.goes_on || !self.watchers.is_empty() || !self.cutter.window.is_all() {
+            pack_in_turn(job, packing, self);
+        } else {
+            let Job { segment, records, traced, .. } = job;
+            let (packed, parts) = self.pack(packing, &records, &traced);
+            // The thread may be waiting for it.
+            drop(records);
+            lock(&line.ready).insert(segment.number, Ready { segment, packed, parts });
+        }
+        line.settle(|known, ready| {
+            self.add(known, ready, |_| Ok(None));
+        });
+    }
+
     fn pack(
         &self,
         packing: &mut Packing,
