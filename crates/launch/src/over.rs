@@ -61,16 +61,14 @@ struct Over {
 
 impl Over {
     fn look(&mut self, arena: &Arena, each: &mut Each<'_>, mut collector: Option<&mut Collector<'_>>) {
-        for process in arena.processes() {
+        // Who is over is found out before what it has left is looked at: what it writes down meanwhile would be missing.
+        let over: HashSet<u32> =
+            arena.processes().iter().filter(|process| is_over(arena, process)).map(|p| p.number).collect();
+        if over.is_empty() {
+            return;
+        }
+        for process in arena.processes().into_iter().filter(|process| over.contains(&process.number)) {
             let head = arena.log_head(process.at);
-            let is_over = match head.state.load(Ordering::Acquire) {
-                EXECUTED => true,
-                ENDS => is_gone(process.pid),
-                _ => false,
-            };
-            if !is_over {
-                continue;
-            }
             if self.told.insert(process.at) {
                 last_of(arena, &process, each, collector.as_deref_mut());
             }
@@ -92,6 +90,15 @@ impl Over {
     }
 }
 
+/// Whether a process writes down nothing any more.
+fn is_over(arena: &Arena, process: &Process<'_>) -> bool {
+    match arena.log_head(process.at).state.load(Ordering::Acquire) {
+        EXECUTED => true,
+        ENDS => is_gone(process.pid),
+        _ => false,
+    }
+}
+
 /// Whether no thread of a process is left.
 fn is_gone(pid: u32) -> bool {
     // SAFETY: numbers only.
@@ -106,4 +113,62 @@ fn is_gone(pid: u32) -> bool {
         libc::close(fd);
     }
     poll.revents & libc::POLLIN != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_abi::engine::{LOG, LOG_LEN, LogHead, Record};
+
+    /// A process that is over as soon as its log says so, with as many records.
+    fn begin(arena: &Arena, number: u32, records: usize) -> u64 {
+        let head = arena.head();
+        let offset = head.next.fetch_add(LOG_LEN, Ordering::Relaxed);
+        let chunk = (&raw const head.directory[number as usize]).cast_mut();
+        // SAFETY: nobody else has this arena, and nobody looks at the chunk before its kind is set.
+        unsafe {
+            (*chunk).process = number;
+            (*chunk).offset = offset;
+            (*chunk).len = LOG_LEN;
+            (*chunk).kind.store(LOG, Ordering::Release);
+        }
+        head.chunks.fetch_add(1, Ordering::Release);
+        (0..records).for_each(|_| write(arena, offset));
+        offset
+    }
+
+    /// A record without a body.
+    fn write(arena: &Arena, log: u64) {
+        const KIND: u32 = 99;
+        let head = arena.log_head(log);
+        let at = head.len.load(Ordering::Relaxed);
+        let first =
+            (&raw const *head).cast::<u8>().wrapping_add(size_of::<LogHead>() + at as usize).cast_mut();
+        // SAFETY: in the log, which is as long as this needs.
+        unsafe { first.cast::<[u32; 2]>().write([KIND, size_of::<Record>() as u32]) };
+        head.len.store(at + size_of::<Record>() as u64, Ordering::Release);
+    }
+
+    fn end(arena: &Arena, log: u64) {
+        arena.log_head(log).state.store(EXECUTED, Ordering::Release);
+    }
+
+    #[test]
+    fn nothing_is_missing_of_a_process_that_ends_while_another_is_told_of() {
+        let arena = Arena::new(0, 0).expect("memory");
+        let (first, second) = (begin(&arena, 0, 1), begin(&arena, 1, 1));
+        end(&arena, first);
+        let mut told = Vec::new();
+        let mut each = |arena: &Arena, process: &Process<'_>| {
+            told.push((process.number, arena.records(process).len()));
+            if process.number == 0 {
+                write(arena, second);
+                end(arena, second);
+            }
+        };
+        let mut over = Over::default();
+        over.look(&arena, &mut each, None);
+        over.look(&arena, &mut each, None);
+        assert_eq!(told, [(0, 1), (1, 2)]);
+    }
 }
