@@ -571,17 +571,15 @@ fn placed(
     let function = program.function(id);
     let cfg = &function.cfg;
     let tight = Tight::find(cfg, &image.elf, flow);
-    let apart = |plan| (plan, Promotions { lines: lines(cfg, &tight), ..Promotions::default() });
-    if let Extent::Blocks(blocks) = options.wanted.extent(id) {
-        return apart(Plan::part(cfg, flow, &|block| blocks.contains(&block.0)));
-    }
-    if options.mode == Mode::Functions {
-        return apart(Plan::functions(flow));
+    let extent = options.wanted.extent(id);
+    if options.mode == Mode::Functions && extent == Extent::All {
+        return (Plan::functions(flow), Promotions { lines: lines(cfg, &tight), ..Promotions::default() });
     }
     let measured = options.weights.and_then(|w| w.frequencies(function.entry, cfg, &image.elf, flow));
     let often = measured.unwrap_or_else(|| Frequencies::estimate(cfg, &image.elf, flow));
-    let plan = |cheap| match options.mode {
-        Mode::Edges => Plan::edges(cfg, flow, &often, cheap, told),
+    let plan = |cheap| match (extent, options.mode) {
+        (Extent::Blocks(blocks), _) => Plan::part(cfg, flow, &|block| blocks.contains(&block.0)),
+        (_, Mode::Edges) => Plan::edges(cfg, flow, &often, cheap, told),
         _ => Plan::blocks(cfg, flow),
     };
     if tight.is_empty() {
