@@ -17,6 +17,8 @@ EXAMPLES:
 
 Everything behind `--` is the compiler's. It makes the same code, byte for byte, as without relive.
 Programs and libraries are also linked with the runtime, which lies unused until `relive instrument`.
+It can move data or code of what is linked (by gold or lld; with -no-pie, by a page), and with them the
+distances and addresses in the code; with --no-runtime linked code is the same, too.
 `relive inspect` shows what annotations tell; the section is described in docs/annotate-format.md.
 
 Exit status: the compiler's; 2 if there is no such compiler.";
