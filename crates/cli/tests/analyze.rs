@@ -105,6 +105,41 @@ fn races_are_found() {
     });
 }
 
+/// One thread writes three calls deep in itself, the other reads two calls deep.
+const DEEP: &str = r#"
+#include <pthread.h>
+int shared;
+__attribute__((noinline)) int depth(int n) { int r = n ? depth(n - 1) + 1 : (shared = 1); __asm__ volatile("" : "+r"(r)); return r; }
+__attribute__((noinline)) int look(void) { int r = shared; __asm__ volatile("" : "+r"(r)); return r; }
+__attribute__((noinline)) int middle(void) { int r = look() + 1; __asm__ volatile("" : "+r"(r)); return r; }
+void *writer(void *unused) { depth(2); return unused; }
+void *reader(void *unused) { middle(); return unused; }
+int main(void) {
+    pthread_t one, two;
+    pthread_create(&one, 0, writer, 0);
+    pthread_create(&two, 0, reader, 0);
+    pthread_join(one, 0);
+    pthread_join(two, 0);
+}
+"#;
+
+#[test]
+fn both_stacks_of_a_race() {
+    let program = compile("gcc", &["-O1", "-g", "-pthread", "-fno-optimize-sibling-calls"], ("deep.c", DEEP));
+    let folder = tempfile::tempdir().expect("a folder");
+    let (found, _) = ask("races", &trace(&program, &folder, &[]), &[]);
+    let name = |at: &Value| at["function"].as_str().unwrap_or("?").to_string();
+    let stack = |access: &str| -> Vec<String> {
+        let sides = found["races"][0]["sides"].as_array().expect("two");
+        let side = sides.iter().find(|side| side["access"] == access).expect("one of each");
+        let calls = side["stack"].as_array().expect("a list").iter().map(name);
+        // Below is how the C library begins threads.
+        std::iter::once(name(side)).chain(calls).take(4).collect()
+    };
+    assert_eq!(stack("write"), ["depth", "depth", "depth", "writer"], "{found}");
+    assert_eq!(stack("read")[..3], ["look", "middle", "reader"], "{found}");
+}
+
 #[test]
 fn nothing_is_made_up() {
     each("correct", |program| {

@@ -147,7 +147,7 @@ function racesPage() {
         el('h2', { class: 'code' }, race.variable ?? hex(race.address), el('small', {}, ` ${several(race.times, 'time')}, at ${hex(race.address)} of process ${race.process}`)),
         el('div', { class: 'columns' }, race.sides.map(side => el('div', { class: 'access' },
           el('h3', {}, el('span', { class: `chip shade-${side.access === 'write' ? 5 : 0}` }, side.access === 'write' ? 'write' : 'read'), ` thread ${side.thread}`),
-          el('ol', { class: 'frames' }, frame(side), side.caller && frame(side.caller, 'called from'))))))));
+          el('ol', { class: 'frames' }, frame(side), (side.stack.length ? side.stack : side.caller ? [side.caller] : []).map(caller => frame(caller, 'called from')))))))));
       if (found.length > 500) put(list, note(`The first 500 of ${grouped(found.length)} are shown; filter to see others.`));
     }
     if (races.length) put(main, el('div', { class: 'controls' }, filter), list);

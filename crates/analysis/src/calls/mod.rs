@@ -7,19 +7,21 @@
 //!
 //! Only functions with names are known to be jumped to. Others are if they are called.
 
+pub(crate) mod stacks;
 mod table;
 mod thread;
 
 pub use table::{Functions, Where};
 
 use crate::{Analysis, Code, Locate, Segment};
+use relive_sequence::builder::Stack;
 use relive_sequence::model::NONE;
-use relive_sequence::{Builder, Sequence};
+use relive_sequence::{Builder, Kind, Origin, Sequence, Site};
 use relive_trace::visit::{Event, Ran, Visitor};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use table::{Symbols, Table};
-use thread::Thread;
+use table::{Place, Symbols, Table, Transfer};
+use thread::{Keep, Thread};
 
 /// A call of the kernel that goes on where a signal came: `rt_sigreturn`.
 const RETURN_FROM_HANDLER: u64 = 15;
@@ -29,7 +31,7 @@ pub struct Calls {
     tables: BTreeMap<u32, Arc<Table>>,
     making: Making,
     /// In the order in which they began.
-    threads: Vec<((u32, u32), Thread)>,
+    threads: Vec<((u32, u32), Thread<Stack>)>,
     numbers: BTreeMap<(u32, u32), usize>,
 }
 
@@ -75,6 +77,8 @@ enum Told {
     State(From, u64),
     /// A handler is over.
     HandlerEnds,
+    /// Somebody wants to know the calls that the thread is in now.
+    Marked(u32),
 }
 
 impl Visitor for Part {
@@ -141,6 +145,45 @@ impl Making {
     }
 }
 
+/// All that functions call is written down.
+impl Keep<Stack> for Making {
+    type Function = u32;
+
+    fn function(&mut self, at: Place) -> u32 {
+        let module = self.module(at.module);
+        let Some(symbol) = self.symbols.all.get(at.symbol as usize) else {
+            return self.builder.function(module, at.address, None);
+        };
+        let number = &mut self.functions[at.symbol as usize];
+        if *number == NONE {
+            *number = self.builder.function(module, symbol.start, Some(&symbol.name));
+        }
+        *number
+    }
+
+    fn find(&self, stack: &Stack, function: u32) -> Option<usize> {
+        stack.functions().rposition(|of| of == function)
+    }
+
+    fn depth(&self, stack: &Stack) -> usize {
+        stack.depth()
+    }
+
+    fn enter(&mut self, stack: &mut Stack, kind: Kind, from: Option<&Transfer>, function: u32) {
+        let (module, address) = from.map_or((NONE, 0), |from| (self.module(from.module), from.address));
+        let site = self.builder.site(Site { module, address, kind });
+        self.builder.enter(stack, site, function, Origin::Measured);
+    }
+
+    fn leave(&mut self, stack: &mut Stack) {
+        self.builder.leave(stack);
+    }
+
+    fn append(&mut self, to: &mut Stack, other: Stack) {
+        self.builder.append(to, other);
+    }
+}
+
 impl Analysis for Calls {
     type Part = Part;
     type Report = Sequence;
@@ -171,7 +214,7 @@ impl Analysis for Calls {
 
     fn finish(mut self, _: &dyn Code, _: &dyn Locate) -> Sequence {
         for ((process, number), thread) in self.threads {
-            let (calls, handlers) = thread.finish(&mut self.making.builder);
+            let (calls, handlers) = thread.finish(&mut self.making);
             self.making.builder.thread(process, number, calls, handlers);
         }
         self.making.builder.finish()

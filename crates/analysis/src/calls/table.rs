@@ -44,7 +44,8 @@ pub(super) struct Transfer {
     /// The module and the address of the instruction.
     pub(super) module: u32,
     pub(super) address: u64,
-    /// The address behind it, in the process.
+    /// Its address in the process, and the one behind it.
+    pub(super) pc: u64,
     pub(super) behind: u64,
     /// The function it is in.
     symbol: u32,
@@ -144,7 +145,7 @@ impl Table {
             let Some(step) = last.map(|last| unit.steps[last]) else { return NONE };
             let Place { module, address, symbol, .. } = place(step.pc);
             let behind = step.pc + u64::from(step.len);
-            self.transfers.push(Transfer { module, address, behind, symbol, kind });
+            self.transfers.push(Transfer { module, address, pc: step.pc, behind, symbol, kind });
             self.transfers.len() as u32 - 1
         };
         let exits = unit
@@ -170,11 +171,15 @@ impl Table {
         Described { entry: pieces.first().copied().unwrap_or(nowhere), tails: tails.into(), exits }
     }
 
+    /// What a unit is left by at an exit.
+    pub(super) fn transfer(&self, (unit, exit): (u32, u32)) -> Option<&Transfer> {
+        let number = self.units.get(unit as usize)?.exits.get(exit as usize)?;
+        self.transfers.get(*number as usize)
+    }
+
     /// Whether a thread that leaves a unit by a call of the kernel, or the like, goes on at an address.
-    pub(super) fn goes_on_at(&self, (unit, exit): (u32, u32), pc: u64) -> bool {
-        let number = self.units.get(unit as usize).and_then(|unit| unit.exits.get(exit as usize));
-        let transfer = number.and_then(|&number| self.transfers.get(number as usize));
-        transfer.is_some_and(|from| matches!(from.kind, KERNEL | REBASED) && from.behind == pc)
+    pub(super) fn goes_on_at(&self, from: (u32, u32), pc: u64) -> bool {
+        self.transfer(from).is_some_and(|from| matches!(from.kind, KERNEL | REBASED) && from.behind == pc)
     }
 
     /// What it means that a unit is entered from an exit of another, and where that is.

@@ -1,15 +1,33 @@
 //! The functions that a thread is in.
 
-use super::table::{Place, Table, Way};
-use super::{From, Making, Told};
-use relive_sequence::builder::Stack;
+use super::table::{Place, Table, Transfer, Way};
+use super::{From, Told};
+use relive_sequence::Kind;
 use relive_sequence::model::NONE;
-use relive_sequence::{Builder, Kind, Origin, Site};
+
+/// Who keeps what is known of the functions that a thread is in, in stacks of a kind.
+pub(super) trait Keep<Stack> {
+    /// What functions are told apart by.
+    type Function: Copy;
+
+    /// The function that is executed from some place on.
+    fn function(&mut self, at: Place) -> Self::Function;
+    /// Where in a stack a function is, the last time.
+    fn find(&self, stack: &Stack, function: Self::Function) -> Option<usize>;
+    /// How many functions a stack has.
+    fn depth(&self, stack: &Stack) -> usize;
+    /// A function is entered, from somewhere.
+    fn enter(&mut self, stack: &mut Stack, kind: Kind, from: Option<&Transfer>, function: Self::Function);
+    /// The last function of a stack is left.
+    fn leave(&mut self, stack: &mut Stack);
+    /// A handler is over, as others were before.
+    fn append(&mut self, to: &mut Stack, handler: Stack);
+}
 
 /// A thread.
-pub(super) struct Thread {
+pub(super) struct Thread<Stack> {
     /// What it is doing, and what handlers of signals do meanwhile, the last one last.
-    contexts: Vec<Context>,
+    contexts: Vec<Context<Stack>>,
     /// Handlers that are over.
     handlers: Stack,
     /// Where it comes from.
@@ -21,15 +39,15 @@ pub(super) struct Thread {
 }
 
 #[derive(Default)]
-struct Context {
-    stack: Stack,
+pub(super) struct Context<Stack> {
+    pub(super) stack: Stack,
     /// Where functions of the stack return to; 0 if they were not called.
     returns: Vec<u64>,
     /// Where the thread came from when a signal led it away.
-    held: From,
+    pub(super) held: From,
 }
 
-impl Default for Thread {
+impl<Stack: Default> Default for Thread<Stack> {
     fn default() -> Self {
         Self {
             contexts: vec![Context::default()],
@@ -42,21 +60,22 @@ impl Default for Thread {
     }
 }
 
-impl Thread {
-    pub(super) fn take(&mut self, told: Told, table: &Table, making: &mut Making) {
+impl<Stack: Default> Thread<Stack> {
+    pub(super) fn take(&mut self, told: Told, table: &Table, keep: &mut impl Keep<Stack>) {
         match told {
             Told::HandlerEnds => {
                 self.handler_ends = true;
                 return;
             }
-            Told::State(from, pc) => self.goes_on_outside(from, pc, table, making),
+            Told::Marked(_) => return,
+            Told::State(from, pc) => self.goes_on_outside(from, pc, table, keep),
             Told::Within { unit, tail } => {
                 let (_, transfer, to) = table.units[unit as usize].tails[tail as usize];
-                self.enter(Kind::Tail, transfer, to, table, making);
+                self.enter(Kind::Tail, transfer, to, table, keep);
             }
             Told::Entered { from, unit } => {
                 let from = if from == From::Before { self.from } else { from };
-                self.entered(from, unit, table, making);
+                self.entered(from, unit, table, keep);
             }
         }
         self.handler_ends = false;
@@ -64,7 +83,7 @@ impl Thread {
     }
 
     /// The thread goes on from outside.
-    fn goes_on_outside(&mut self, from: From, pc: u64, table: &Table, making: &mut Making) {
+    fn goes_on_outside(&mut self, from: From, pc: u64, table: &Table, keep: &mut impl Keep<Stack>) {
         let from = if from == From::Before { self.from } else { from };
         let is_there = match from {
             From::Exit(unit, exit) => table.goes_on_at((unit, exit), pc),
@@ -79,7 +98,7 @@ impl Thread {
             return;
         }
         if self.handler_ends && self.contexts.len() > 1 {
-            self.close(&mut making.builder);
+            self.close(keep);
             self.goes_on = true;
         } else if self.has_begun {
             // What is held is where the thread has come from, behind a handler too.
@@ -91,7 +110,7 @@ impl Thread {
         self.from = From::Outside;
     }
 
-    fn entered(&mut self, from: From, unit: u32, table: &Table, making: &mut Making) {
+    fn entered(&mut self, from: From, unit: u32, table: &Table, keep: &mut impl Keep<Stack>) {
         let from = match from {
             From::Outside if self.goes_on => std::mem::take(&mut self.innermost().held),
             from => from,
@@ -100,74 +119,67 @@ impl Thread {
         let Some(described) = table.units.get(unit as usize) else { return };
         let to = described.entry;
         match from {
-            From::Outside if !goes_on => self.enter(Kind::Begin, NONE, to, table, making),
+            From::Outside if !goes_on => self.enter(Kind::Begin, NONE, to, table, keep),
             From::Exit(from, exit) => match table.way((from, exit), unit) {
-                Some((Way::Call, transfer)) => self.enter(Kind::Call, transfer, to, table, making),
-                Some((Way::Tail, transfer)) => self.enter(Kind::Tail, transfer, to, table, making),
-                Some((Way::Return, transfer)) => self.returns(transfer, to, table, making),
-                Some((Way::Jump, _)) => _ = self.leave_to_function(to, making),
+                Some((Way::Call, transfer)) => self.enter(Kind::Call, transfer, to, table, keep),
+                Some((Way::Tail, transfer)) => self.enter(Kind::Tail, transfer, to, table, keep),
+                Some((Way::Return, transfer)) => self.returns(transfer, to, table, keep),
+                Some((Way::Jump, _)) => _ = self.leave_to_function(to, keep),
                 None => {}
             },
             _ => {}
         }
     }
 
-    fn innermost(&mut self) -> &mut Context {
+    fn innermost(&mut self) -> &mut Context<Stack> {
         self.contexts.last_mut().expect("one at least")
     }
 
     /// A handler is over.
-    fn close(&mut self, builder: &mut Builder) {
+    fn close(&mut self, keep: &mut impl Keep<Stack>) {
         if let Some(context) = self.contexts.pop() {
-            builder.append(&mut self.handlers, context.stack);
+            keep.append(&mut self.handlers, context.stack);
         }
     }
 
-    fn enter(&mut self, kind: Kind, transfer: u32, to: Place, table: &Table, making: &mut Making) {
+    fn enter(&mut self, kind: Kind, transfer: u32, to: Place, table: &Table, keep: &mut impl Keep<Stack>) {
         let transfer = table.transfers.get(transfer as usize);
-        let site = match transfer {
-            Some(transfer) => {
-                Site { module: making.module(transfer.module), address: transfer.address, kind }
-            }
-            None => Site { module: NONE, address: 0, kind },
-        };
-        let site = making.builder.site(site);
-        let function = making.function(to);
+        let function = keep.function(to);
         let behind = transfer.filter(|_| kind == Kind::Call).map_or(0, |transfer| transfer.behind);
         let context = self.innermost();
-        making.builder.enter(&mut context.stack, site, function, Origin::Measured);
+        keep.enter(&mut context.stack, kind, transfer, function);
         context.returns.push(behind);
     }
 
     /// A return leads somewhere.
-    fn returns(&mut self, transfer: u32, to: Place, table: &Table, making: &mut Making) {
+    fn returns(&mut self, transfer: u32, to: Place, table: &Table, keep: &mut impl Keep<Stack>) {
         for number in (0..self.contexts.len()).rev() {
             if let Some(depth) = self.contexts[number].returns.iter().rposition(|&behind| behind == to.pc) {
-                return self.leave_to(number, depth, &mut making.builder);
+                return self.leave_to(number, depth, keep);
             }
         }
-        if self.leave_to_function(to, making) {
+        if self.leave_to_function(to, keep) {
             return;
         }
         // Somebody has pushed the address of a function: that is a way to jump there.
-        if to.is_start && self.contexts.len() == 1 && self.innermost().stack.depth() > 0 {
-            return self.enter(Kind::Tail, transfer, to, table, making);
+        if to.is_start && self.contexts.len() == 1 && keep.depth(&self.innermost().stack) > 0 {
+            return self.enter(Kind::Tail, transfer, to, table, keep);
         }
         // To whoever was there before the recording began, or to what ends a handler.
         let outermost = self.contexts.len() - 1;
-        self.leave_to(outermost, 0, &mut making.builder);
+        self.leave_to(outermost, 0, keep);
     }
 
     /// Leaves all functions up to one; whether the thread is in that.
-    fn leave_to_function(&mut self, to: Place, making: &mut Making) -> bool {
+    fn leave_to_function(&mut self, to: Place, keep: &mut impl Keep<Stack>) -> bool {
         if to.symbol == NONE {
             return false;
         }
-        let function = making.function(to);
+        let function = keep.function(to);
         for number in (0..self.contexts.len()).rev() {
-            let depth = self.contexts[number].stack.functions().rposition(|of| of == function);
+            let depth = keep.find(&self.contexts[number].stack, function);
             if let Some(depth) = depth {
-                self.leave_to(number, depth + 1, &mut making.builder);
+                self.leave_to(number, depth + 1, keep);
                 return true;
             }
         }
@@ -175,35 +187,25 @@ impl Thread {
     }
 
     /// Leaves handlers and functions, until so many are left.
-    fn leave_to(&mut self, context: usize, depth: usize, builder: &mut Builder) {
+    fn leave_to(&mut self, context: usize, depth: usize, keep: &mut impl Keep<Stack>) {
         while self.contexts.len() > context + 1 {
-            self.close(builder);
+            self.close(keep);
         }
         let innermost = self.innermost();
-        while innermost.stack.depth() > depth {
-            builder.leave(&mut innermost.stack);
+        while keep.depth(&innermost.stack) > depth {
+            keep.leave(&mut innermost.stack);
             innermost.returns.pop();
         }
     }
 
-    /// The thread is over: its calls, and those of handlers.
-    pub(super) fn finish(mut self, builder: &mut Builder) -> (Stack, Stack) {
-        self.leave_to(0, 0, builder);
-        (self.contexts.pop().map_or_else(Stack::default, |context| context.stack), self.handlers)
+    /// What it is doing, and what handlers of signals do meanwhile, the last one last.
+    pub(super) fn contexts(&self) -> &[Context<Stack>] {
+        &self.contexts
     }
-}
 
-impl Making {
-    /// The function that is executed from some place on.
-    fn function(&mut self, at: Place) -> u32 {
-        let module = self.module(at.module);
-        let Some(symbol) = self.symbols.all.get(at.symbol as usize) else {
-            return self.builder.function(module, at.address, None);
-        };
-        let number = &mut self.functions[at.symbol as usize];
-        if *number == NONE {
-            *number = self.builder.function(module, symbol.start, Some(&symbol.name));
-        }
-        *number
+    /// The thread is over: its calls, and those of handlers.
+    pub(super) fn finish(mut self, keep: &mut impl Keep<Stack>) -> (Stack, Stack) {
+        self.leave_to(0, 0, keep);
+        (self.contexts.pop().map_or_else(Stack::default, |context| context.stack), self.handlers)
     }
 }

@@ -1,7 +1,7 @@
 //! Races that were found, each pair of instructions once.
 
 use super::runtime::Spot;
-use super::shadow::Conflict;
+use super::shadow::{Access, Conflict};
 use crate::map::Map;
 
 /// What was found.
@@ -19,6 +19,8 @@ pub(super) struct Pair {
     pub(super) address: u64,
     /// By which threads, then.
     pub(super) threads: [u32; 2],
+    /// Which accesses of theirs.
+    pub(super) numbers: [u32; 2],
     /// Whether they write.
     pub(super) are_writes: [bool; 2],
     pub(super) times: u64,
@@ -46,15 +48,16 @@ impl Found {
         &mut self,
         address: u64,
         before: &Conflict,
-        (spot, is_write): (u32, bool),
+        (now, is_write): (Access, bool),
         threads: [u32; 2],
     ) {
-        if !self.at(before.spot).owner.may_race(self.at(spot).owner) {
+        if !self.at(before.access.spot).owner.may_race(self.at(now.spot).owner) {
             return;
         }
-        let pair = self.races.entry((before.spot, spot)).or_insert(Pair {
+        let pair = self.races.entry((before.access.spot, now.spot)).or_insert(Pair {
             address,
             threads,
+            numbers: [before.access.number, now.number],
             are_writes: [before.is_write, is_write],
             times: 0,
         });

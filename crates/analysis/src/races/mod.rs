@@ -16,6 +16,7 @@
 //! | `clock` | what a thread knows of the others |
 //! | `shadow` | who has accessed memory last |
 //! | `found` | what was found |
+//! | `stacks` | the calls that threads were in then |
 //! | [`discipline`] | another question: whether data is accessed without its lock |
 
 mod atomic;
@@ -28,10 +29,12 @@ mod part;
 mod runtime;
 mod shadow;
 mod spin;
+mod stacks;
 mod variables;
 
 pub use part::Part;
 pub use runtime::{Function, Kind, NoRuntime, Runtime};
+pub use stacks::Stacks;
 pub use variables::{FindVariables, Variables};
 
 use crate::{Analysis, Code, Locate, Location, Place, Segment};
@@ -92,7 +95,7 @@ impl Analysis for Races {
             let coming = variables.map(|variables| variables.segments.clone()).unwrap_or_default();
             Order::new(self.first.get(&segment.process).copied(), coming)
         });
-        order.push(segment.thread, part.items, &part.meanings);
+        order.push(segment, part.items, &part.meanings);
         order.run(false);
     }
 
@@ -110,6 +113,7 @@ impl Analysis for Races {
                 if sites[1] < sites[0] {
                     sites.reverse();
                     pair.threads.reverse();
+                    pair.numbers.reverse();
                     pair.are_writes.reverse();
                 }
                 races.entry(sites).and_modify(|sum| sum.times += pair.times).or_insert(pair);
@@ -123,6 +127,8 @@ impl Analysis for Races {
                         place: at(sites[i].pc),
                         location: locate.locate(at(sites[i].pc)),
                         caller: sites[i].caller.map(|pc| locate.locate(at(pc))),
+                        stack: Vec::new(),
+                        moment: order.moment(pair.threads[i], pair.numbers[i]),
                     }
                 };
                 let Pair { address, times, .. } = pair;
@@ -178,6 +184,20 @@ pub struct Side {
     /// Where the program has called the C library, if the access is in there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<Location>,
+    /// The calls that the thread was in, the innermost first, if somebody has asked [`Stacks`].
+    pub stack: Vec<Location>,
+    /// When it happened, the first time.
+    #[serde(skip)]
+    pub moment: Option<Moment>,
+}
+
+/// An access that a part of the question tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// The part's segment.
+    pub segment: Segment,
+    /// Which of the accesses that it tells.
+    pub access: u32,
 }
 
 /// Two accesses that nothing brings in order.

@@ -9,13 +9,15 @@
 //!
 //! Each thread goes on as long as it has the earliest moment of all.
 
+use super::Moment;
 use super::clock::Clock;
 use super::found::Found;
 use super::kernel::{Meaning, Through};
 use super::part::{Item, LATEST, Words};
 use super::runtime::Spot;
-use super::shadow::{Now, Shadow};
+use super::shadow::{Access, Now, Shadow};
 use super::variables::{Beginning, Segments};
+use crate::Segment;
 use crate::map::Map;
 use std::collections::VecDeque;
 
@@ -61,6 +63,10 @@ struct Thread {
     items: VecDeque<Item>,
     /// The segments that are still to come.
     coming: VecDeque<Beginning>,
+    /// How many accesses have come, how many have happened, and with which of them segments begin.
+    came: u32,
+    accesses: u32,
+    segments: Vec<(u32, Segment)>,
     /// The last moment that is known.
     time: u64,
     /// A locked instruction has given, and has still to take.
@@ -128,16 +134,19 @@ impl Order {
     }
 
     /// A thread did more.
-    pub(super) fn push(&mut self, thread: u32, mut items: Vec<Item>, meanings: &[Meaning]) {
+    pub(super) fn push(&mut self, segment: &Segment, mut items: Vec<Item>, meanings: &[Meaning]) {
         let numbers: Vec<u32> = meanings.iter().map(|&meaning| self.meaning(meaning)).collect();
         for item in &mut items {
             if let Item::Call { meaning, .. } = item {
                 *meaning = numbers[*meaning as usize];
             }
         }
-        let index = self.thread(thread, 0);
+        let index = self.thread(segment.thread, 0);
         self.waiting += items.len();
         let thread = &mut self.threads[index];
+        thread.segments.push((thread.came, *segment));
+        let accesses = items.iter().filter(|item| matches!(item, Item::Access { .. })).count();
+        thread.came = thread.came.saturating_add(u32::try_from(accesses).unwrap_or(u32::MAX));
         thread.coming.pop_front();
         if thread.ahead.as_ref().is_some_and(|(_, until)| until.is_none()) {
             thread.ahead = None;
@@ -348,14 +357,24 @@ impl Order {
     }
 
     fn access(&mut self, index: usize, granule: u64, mask: u8, is_write: bool, spot: Spot) {
-        let thread = &self.threads[index];
-        let id = self.found.spot(spot);
-        let now = Now { clock: &thread.clock, thread: thread.place, spot: id, is_write };
+        let thread = &mut self.threads[index];
+        let access = Access { spot: self.found.spot(spot), number: thread.accesses };
+        thread.accesses = thread.accesses.saturating_add(1);
+        let now = Now { clock: &thread.clock, thread: thread.place, access, is_write };
         let (found, places) = (&mut self.found, &self.places);
         self.shadow.access(granule, mask, now, &mut |conflict| {
             let threads = [places[conflict.thread as usize], thread.number];
-            found.add(granule * 8 + u64::from(mask.trailing_zeros()), &conflict, (id, is_write), threads);
+            found.add(granule * 8 + u64::from(mask.trailing_zeros()), &conflict, (access, is_write), threads);
         });
+    }
+
+    /// The segment that an access of a thread is in, and its number among those of the segment. The last of all numbers stands for all that come
+    /// behind it.
+    pub(super) fn moment(&self, thread: u32, number: u32) -> Option<Moment> {
+        let thread = &self.threads[*self.by_number.get(&thread)?];
+        let next = thread.segments.partition_point(|&(first, _)| first <= number);
+        let &(first, segment) = thread.segments.get(next.checked_sub(1)?)?;
+        (number < u32::MAX).then_some(Moment { segment, access: number - first })
     }
 
     fn given(&mut self, through: Through) -> &mut Clock {
@@ -454,6 +473,9 @@ impl Thread {
             clock: Clock::default(),
             items: VecDeque::new(),
             coming: VecDeque::new(),
+            came: 0,
+            accesses: 0,
+            segments: Vec::new(),
             time: 0,
             has_given: false,
             has_begun: false,

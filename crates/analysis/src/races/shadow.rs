@@ -33,24 +33,33 @@ enum Cells {
 #[derive(Clone, Debug)]
 struct Cell {
     mask: u8,
-    /// Where it was read, if there were several reads that nobody has put in order.
-    write_spot: u32,
+    wrote: Access,
     write: Epoch,
     reads: Reads,
 }
 
 #[derive(Clone, Debug)]
 enum Reads {
-    One(Epoch, u32),
-    Several(Vec<(Epoch, u32)>),
+    One(Epoch, Access),
+    /// That nobody has put in order.
+    Several(Vec<(Epoch, Access)>),
+}
+
+/// Which access of a thread something is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Access {
+    /// Where.
+    pub(super) spot: u32,
+    /// Which of the thread's.
+    pub(super) number: u32,
 }
 
 /// Two accesses that nobody has put in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
-    /// The earlier one: which thread, where.
+    /// The earlier one.
     pub(super) thread: u32,
-    pub(super) spot: u32,
+    pub(super) access: Access,
     pub(super) is_write: bool,
 }
 
@@ -59,7 +68,7 @@ pub(super) struct Conflict {
 pub(super) struct Now<'c> {
     pub(super) clock: &'c Clock,
     pub(super) thread: u32,
-    pub(super) spot: u32,
+    pub(super) access: Access,
     pub(super) is_write: bool,
 }
 
@@ -150,43 +159,48 @@ fn split(cells: &mut Vec<Cell>, mask: u8, now: Now<'_>, conflict: &mut impl FnMu
 
 impl Cell {
     fn new(mask: u8, now: Now<'_>) -> Self {
-        let mut cell = Self { mask, write: Epoch::NONE, write_spot: 0, reads: Reads::One(Epoch::NONE, 0) };
+        let mut cell = Self {
+            mask,
+            write: Epoch::NONE,
+            wrote: Access::default(),
+            reads: Reads::One(Epoch::NONE, Access::default()),
+        };
         cell.access(now, &mut |_| {});
         cell
     }
 
     #[inline]
     fn access(&mut self, now: Now<'_>, conflict: &mut impl FnMut(Conflict)) {
-        let Now { clock, thread, spot, is_write } = now;
+        let Now { clock, thread, access, is_write } = now;
         let epoch = Epoch::new(thread, clock.of(thread));
         if !clock.knows(self.write) {
-            conflict(Conflict { thread: self.write.thread(), spot: self.write_spot, is_write: true });
+            conflict(Conflict { thread: self.write.thread(), access: self.wrote, is_write: true });
         }
         if is_write {
-            let mut check = |&(epoch, spot): &(Epoch, u32)| {
+            let mut check = |&(epoch, access): &(Epoch, Access)| {
                 if !clock.knows(epoch) {
-                    conflict(Conflict { thread: epoch.thread(), spot, is_write: false });
+                    conflict(Conflict { thread: epoch.thread(), access, is_write: false });
                 }
             };
             match &self.reads {
-                Reads::One(epoch, spot) => check(&(*epoch, *spot)),
+                Reads::One(epoch, access) => check(&(*epoch, *access)),
                 Reads::Several(all) => all.iter().for_each(check),
             }
-            (self.write, self.write_spot) = (epoch, spot);
-            self.reads = Reads::One(Epoch::NONE, 0);
+            (self.write, self.wrote) = (epoch, access);
+            self.reads = Reads::One(Epoch::NONE, Access::default());
             return;
         }
         match &mut self.reads {
             Reads::One(before, at) => {
                 if clock.knows(*before) {
-                    (*before, *at) = (epoch, spot);
+                    (*before, *at) = (epoch, access);
                 } else {
-                    self.reads = Reads::Several(vec![(*before, *at), (epoch, spot)]);
+                    self.reads = Reads::Several(vec![(*before, *at), (epoch, access)]);
                 }
             }
             Reads::Several(all) => match all.iter_mut().find(|(epoch, _)| epoch.thread() == thread) {
-                Some(mine) => *mine = (epoch, spot),
-                None => all.push((epoch, spot)),
+                Some(mine) => *mine = (epoch, access),
+                None => all.push((epoch, access)),
             },
         }
     }

@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args, open: impl FnOnce() -> Result<Trace>) -> Result<(
 fn sequence(args: &Args, trace: &Trace, traced: &Traced<'_>, exempt: Option<&Exempt>) -> Result<Sequence> {
     let files = Files::open(traced, &[]);
     let places = Places::new(traced, &files, true);
-    let named = Named { traced, places: &places, parents: RefCell::default() };
+    let named = Named::new(traced, &places);
     let mut calls = Calls::new(traced.processes().map(|process| process.number), traced, &named);
     if let Some(exempt) = exempt {
         let (module, _) = exempt.module(traced.modules)?;
@@ -92,11 +92,17 @@ fn sequence(args: &Args, trace: &Trace, traced: &Traced<'_>, exempt: Option<&Exe
 type Beginning = (u64, Arc<str>);
 
 /// Functions by the symbols of files.
-struct Named<'p, 'f> {
+pub(super) struct Named<'p, 'f> {
     traced: &'p Traced<'p>,
     places: &'p Places<'f>,
     /// By file and address: the function that a cold part belongs to.
     parents: RefCell<HashMap<(PathBuf, u64), Option<Beginning>>>,
+}
+
+impl<'p, 'f> Named<'p, 'f> {
+    pub(super) fn new(traced: &'p Traced<'p>, places: &'p Places<'f>) -> Self {
+        Self { traced, places, parents: RefCell::default() }
+    }
 }
 
 impl Functions for Named<'_, '_> {

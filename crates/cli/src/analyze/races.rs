@@ -1,5 +1,6 @@
 //! `relive analyze races`.
 
+use super::calls::Named;
 use super::places::{Files, Places};
 use super::table::name;
 use super::whose::Whose;
@@ -9,7 +10,7 @@ use crate::traced::Traced;
 use anyhow::{Result, bail};
 use relive_analysis::Analysis as _;
 use relive_analysis::races::discipline::{self, Discipline, Guard};
-use relive_analysis::races::{Access, FindVariables, Races, Report, Side};
+use relive_analysis::races::{Access, FindVariables, Races, Report, Side, Stacks};
 use relive_trace::{About, Trace};
 use serde::Serialize;
 use std::io::Write;
@@ -94,10 +95,17 @@ pub(super) fn run(args: &Args, trace: &Trace) -> Result<()> {
     let mut variables = FindVariables::new(&traced, &processes, &*whose, &atomic);
     of.ask(trace, &mut variables)?;
     let first = traced.processes().map(|process| (process.number, process.pid)).collect();
-    let mut races = Races::new(variables.finish(&traced, &places), first, whose);
+    let variables = variables.finish(&traced, &places);
+    let mut races = Races::new(variables.clone(), first, Arc::clone(&whose) as _);
     let file = of.file(trace, &races)?.in_order(races.beginnings());
     of.ask_file(&file, &mut races)?;
-    let report = races.finish(&traced, &places);
+    let mut report = races.finish(&traced, &places);
+    if !report.races.is_empty() {
+        let named = Named::new(&traced, &places);
+        let mut stacks = Stacks::new(report, variables, whose, &traced, &named);
+        of.ask(trace, &mut stacks)?;
+        report = stacks.finish(&traced, &places);
+    }
     asked.print("races", &report, |report, out| print(report, asked.top, out))?;
     found(report.races.is_empty(), &several(report.races.len() as u64, "race"))
 }
@@ -184,7 +192,9 @@ fn print_side(side: &Side, out: &mut dyn Write) -> Result<()> {
     };
     let address = side.location.address.unwrap_or(side.place.pc);
     writeln!(out, "  {what} by thread {} at {address:#x} {}", side.thread, name(&side.location))?;
-    if let Some(caller) = &side.caller {
+    // Of a thread whose calls are not known, at least how it came to the C library.
+    let callers = if side.stack.is_empty() { side.caller.as_slice() } else { &side.stack };
+    for caller in callers {
         writeln!(out, "    called from {}", name(caller))?;
     }
     Ok(())
