@@ -65,8 +65,11 @@ const COLUMNS: usize = 6;
 /// The first code of a difference, for [`difference::LEAST`] bytes.
 const DIFFERENCE: u8 = 5;
 
-const PAST: usize = 1 << 15;
+/// How many tags are kept.
+pub(crate) const PAST: usize = 1 << 15;
 const PLACES: usize = 1 << 14;
+/// How many of the last tags are asked for where one was not expected.
+pub(crate) const LOOKS_BACK: usize = 4;
 const FOLLOWERS: usize = 1 << 13;
 
 const MIX: u32 = 0x9e37_79b1;
@@ -121,7 +124,7 @@ impl<K: Kept> Foresight<K> {
     }
 
     fn place(&self) -> usize {
-        let mixed = (0..4).map(|i| self.ago(i + 1).wrapping_mul(MIX) << (8 * i));
+        let mixed = (0..LOOKS_BACK as u32).map(|i| self.ago(i + 1).wrapping_mul(MIX) << (8 * i));
         (mixed.fold(0, |all, one| all ^ one).wrapping_mul(MIX) >> 16) as usize % PLACES
     }
 
@@ -194,6 +197,39 @@ impl<K: Kept> ControlEncoder<K> {
     pub(crate) fn expected(&self) -> Option<K> {
         let Foresight { now, again, .. } = self.foresight;
         (now.wrapping_sub(again) <= PAST as u32).then(|| self.foresight.expected())
+    }
+
+    /// The number of the next tag.
+    pub(crate) fn now(&self) -> u32 {
+        self.foresight.now
+    }
+
+    /// How far back the tag lies that is expected.
+    pub(crate) fn distance(&self) -> u32 {
+        self.foresight.now.wrapping_sub(self.foresight.again)
+    }
+
+    /// The number of the tag that is asked for if the next is not expected, if it is not the next.
+    pub(crate) fn looked_up(&self) -> u32 {
+        self.foresight.places[self.foresight.place()]
+    }
+
+    /// What was kept of the last tags, the first of them first.
+    pub(crate) fn latest(&self, count: u32) -> impl Iterator<Item = &K> {
+        let Foresight { past, now, .. } = &self.foresight;
+        (0..count).map(move |n| &past[now.wrapping_sub(count - n) as usize % PAST])
+    }
+
+    /// Appends so many tags that were expected, of which others [say](Self::put) what to keep.
+    pub(crate) fn go_on(&mut self, count: u32) {
+        let Foresight { now, again, .. } = &mut self.foresight;
+        (*now, *again) = (now.wrapping_add(count), again.wrapping_add(count));
+        self.len += u64::from(count);
+    }
+
+    /// Keeps something of a tag, by its number.
+    pub(crate) fn put(&mut self, number: u32, kept: K) {
+        self.foresight.past[number as usize % PAST] = kept;
     }
 
     /// Appends tags as long as they are expected: what was kept of the one that is, is told to `next`, which says what to keep of it here,

@@ -58,7 +58,8 @@ const CLASS_BITS: u32 = 3;
 const LAST: u32 = 4;
 const BEFORE_LAST: u32 = 5;
 
-const PAST: usize = 1 << 16;
+/// How many values are kept.
+pub(crate) const PAST: usize = 1 << 16;
 const PLACES: usize = 1 << 14;
 
 const HEADS: usize = 0;
@@ -77,10 +78,10 @@ struct Slot {
 
 /// Where a value was that was packed.
 #[derive(Clone, Copy, Default)]
-struct Spot {
-    slot: u32,
+pub(crate) struct Spot {
+    pub(crate) slot: u32,
     /// Where in the segment, as it was written down, modulo 2³².
-    at: u32,
+    pub(crate) at: u32,
 }
 
 /// What foretells values, the same in writer and reader.
@@ -160,6 +161,8 @@ struct Surprises {
     numbers: Box<[u32; OPEN]>,
     steps: Box<[u64; OPEN]>,
     open: usize,
+    /// How many are in columns, of all streams.
+    closed: u64,
     columns: [Column; COLUMNS],
     /// The number of the value behind the last in the columns.
     behind: u32,
@@ -178,6 +181,7 @@ impl Surprises {
             numbers: zeroed(),
             steps: zeroed(),
             open: 0,
+            closed: 0,
             columns: Default::default(),
             behind: 0,
             before: [0; 2],
@@ -201,6 +205,7 @@ impl Surprises {
     #[inline(never)]
     fn close(&mut self) {
         let open = std::mem::take(&mut self.open);
+        self.closed += open as u64;
         for (&number, &step) in self.numbers.iter().zip(&*self.steps).take(open) {
             let run = number.wrapping_sub(self.behind);
             self.behind = number.wrapping_add(1);
@@ -264,6 +269,55 @@ impl ValueEncoder {
     /// Whether what is expected of values is not so long ago that others have taken their places.
     pub(crate) fn is_recent(&self) -> bool {
         self.foresight.now.wrapping_sub(self.foresight.again) <= PAST as u32
+    }
+
+    /// How many values have not been expected so far, in all streams.
+    pub(crate) fn surprises(&self) -> u64 {
+        self.surprises.closed + self.surprises.open as u64
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The number of the next value.
+    pub(crate) fn now(&self) -> u32 {
+        self.foresight.now
+    }
+
+    /// How far back the value lies whose difference is expected.
+    pub(crate) fn distance(&self) -> u32 {
+        self.foresight.now.wrapping_sub(self.foresight.again)
+    }
+
+    /// Of which slots the last values were, and where, the first of them first.
+    pub(crate) fn latest(&self, count: u32) -> impl Iterator<Item = Spot> {
+        (0..count).map(move |n| self.spots[self.foresight.now.wrapping_sub(count - n) as usize % PAST])
+    }
+
+    /// A value is not as expected, by its number: those before it have been told.
+    pub(crate) fn surprise(&mut self, number: u32, step: u64) {
+        self.surprises.make_room(1);
+        self.surprises.push(number, step, true);
+    }
+
+    /// Appends so many values of tags that were expected, of which others say the rest: which of them [were not](Self::surprise), what
+    /// [to keep](Self::put) of them, and [how they end](Self::set_last).
+    pub(crate) fn go_on(&mut self, count: u32) {
+        let Foresight { now, again, .. } = &mut self.foresight;
+        (*now, *again) = (now.wrapping_add(count), again.wrapping_add(count));
+    }
+
+    /// Keeps something of a value, by its number.
+    pub(crate) fn put(&mut self, number: u32, step: u64, spot: Spot) {
+        self.foresight.past[number as usize % PAST] = step;
+        self.spots[number as usize % PAST] = spot;
+    }
+
+    /// The last value of a slot.
+    pub(crate) fn set_last(&mut self, slot: u32, value: u64) {
+        self.slots[slot as usize].last = value;
     }
 
     /// Appends so many values of tags that were expected, at most [`AT_ONCE`]: each lies in `bytes` as far behind the one that it follows

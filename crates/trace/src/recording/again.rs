@@ -50,10 +50,9 @@ impl Again {
 }
 
 impl Packer {
-    /// Packs a segment: how many records it has, and how long its parts become.
-    pub fn pack(&mut self, again: &Again) -> (u64, [usize; 4]) {
+    /// Packs a segment: how many records it has, and its parts.
+    pub fn pack(&mut self, again: &Again) -> (u64, [Vec<u8>; 4]) {
         let packed = self.0.pack(&again.records, &again.traced);
-        let parts = self.0.finish(again.memory);
-        (packed.records, parts.each_ref().map(|buffer| buffer.len()))
+        (packed.records, self.0.finish(again.memory))
     }
 }

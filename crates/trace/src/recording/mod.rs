@@ -5,6 +5,7 @@ mod buffer;
 mod packing;
 mod past;
 mod records;
+mod rounds;
 mod scan;
 mod seams;
 mod shapes;

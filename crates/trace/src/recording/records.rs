@@ -2,6 +2,7 @@
 
 use super::Traced;
 use super::buffer::Buffer;
+use super::rounds::{Place, Rounds};
 use super::shapes::{Brief, FEW, Passed, Shape, Shapes};
 use crate::columns::put_number;
 use crate::control::{BLOCK, Kept as _};
@@ -35,6 +36,7 @@ pub(super) struct Packing {
     alone: ControlEncoder<Brief>,
     control: ControlEncoder<Passed>,
     values: ValueEncoder,
+    rounds: Rounds,
     /// Where in the segment the buffer begins that is being packed, modulo 2³².
     start: u32,
     /// What belongs to special tags.
@@ -52,7 +54,8 @@ impl Packing {
     pub(super) fn pack(&mut self, records: &[Buffer], traced: &RwLock<Traced>) -> Packed {
         let mut packed = Packed::default();
         self.start = 0;
-        for bytes in records {
+        self.rounds.begin(self.values.surprises());
+        for buffer in 0..records.len() {
             // One after the other, so that nobody who has something to add waits long.
             let traced = traced.read().unwrap_or_else(PoisonError::into_inner);
             let Traced { process, shapes } = &*traced;
@@ -61,9 +64,9 @@ impl Packing {
             let result = match units.is_of_memory() {
                 true => {
                     self.values.make_room(units.slots() as usize);
-                    self.pack_one::<true>(bytes, units, shapes, &mut packed)
+                    self.pack_one::<true>(records, buffer, units, shapes, &mut packed)
                 }
-                false => self.pack_one::<false>(bytes, units, shapes, &mut packed),
+                false => self.pack_one::<false>(records, buffer, units, shapes, &mut packed),
             };
             if let Err(wrong) = result {
                 packed.wrong = Some(wrong);
@@ -75,21 +78,31 @@ impl Packing {
 
     fn pack_one<const MEMORY: bool>(
         &mut self,
-        bytes: &[u8],
+        records: &[Buffer],
+        buffer: usize,
         units: &Units,
         shapes: &Shapes,
         packed: &mut Packed,
     ) -> Result<(), Wrong> {
+        let bytes = &*records[buffer];
         let mut at = 0;
         let result = loop {
+            if at >= bytes.len() {
+                break Ok(());
+            }
+            let most = if MEMORY { self.pass_rounds(records, buffer, &mut at, packed) } else { 0 };
             let (count, steps) = match MEMORY {
-                true => self.pass_expected(bytes, &mut at),
+                true => self.pass_expected(bytes, &mut at, most),
                 false => self.pass_expected_alone(bytes, &mut at),
             };
             packed.instructions += steps;
             packed.records += u64::from(count);
-            if MEMORY && count == AT_ONCE {
-                continue;
+            if MEMORY {
+                self.rounds.passed(count);
+                if count == most {
+                    continue;
+                }
+                self.rounds.settle_one(&mut self.control);
             }
             let Some((word, behind)) = bytes[at..].split_first_chunk() else { break Ok(()) };
             let tag = Tag::from_le_bytes(*word);
@@ -115,10 +128,20 @@ impl Packing {
         result
     }
 
+    /// Packs rounds, if the thread goes round. How many records should be packed one by one before this is tried again, at most.
+    fn pass_rounds(&mut self, records: &[Buffer], buffer: usize, at: &mut usize, packed: &mut Packed) -> u32 {
+        if self.rounds.must_settle(&self.control) {
+            self.rounds.settle(|buffer| &records[buffer], &mut self.control, &mut self.values);
+        }
+        let place = Place { bytes: &records[buffer], buffer, start: self.start, at: *at };
+        *at += self.rounds.pass(&place, &mut self.control, &mut self.values, packed);
+        self.rounds.patience(&self.control).min(AT_ONCE)
+    }
+
     /// Packs records that were expected and have plain shapes: how many, and how many instructions these are. What was expected says where
     /// each of them is, so that nobody waits for the length of the one before.
     #[inline(never)]
-    fn pass_expected(&mut self, bytes: &[u8], at: &mut usize) -> (u32, u64) {
+    fn pass_expected(&mut self, bytes: &[u8], at: &mut usize, most: u32) -> (u32, u64) {
         let expected = self.control.expected().filter(|_| self.values.is_recent());
         let Some(expected) = expected else { return (0, 0) };
         let start = self.start;
@@ -126,7 +149,7 @@ impl Packing {
         // Where all values of a record are there.
         let tags = &bytes[..bytes.len().saturating_sub(usize::from(FEW) * 8)];
         let (mut steps, mut len) = (0, 0);
-        let count = self.control.push_expected(AT_ONCE, |passed: &Passed| {
+        let count = self.control.push_expected(most, |passed: &Passed| {
             let at = passed.at.wrapping_add(shift);
             let word = tags.get(at.wrapping_sub(start) as usize..)?.first_chunk()?;
             if Tag::from_le_bytes(*word) != passed.tag || passed.len == 0 {
@@ -192,7 +215,10 @@ impl Packing {
         let at = self.start.wrapping_add(at as u32);
         let place = self.control.push(Passed::new(shape, at.wrapping_sub(size_of::<Tag>() as u32)));
         match place {
-            Some(place) => self.values.push_new(slot, values, at, place),
+            Some(place) => {
+                self.values.push_new(slot, values, at, place);
+                self.rounds.broken(self.values.now(), self.values.surprises());
+            }
             None => self.values.push(slot, values, at),
         }
         place.is_some()
@@ -230,6 +256,12 @@ impl Packing {
         self.append::<MEMORY>(Shape::special(tag), slot, values.as_chunks().0, at);
         self.rest.extend_from_slice(own);
         Ok(values.len() + len)
+    }
+
+    /// There are so many slots at least.
+    #[cfg(test)]
+    pub(super) fn make_room(&mut self, slots: usize) {
+        self.values.make_room(slots);
     }
 
     /// The parts of the segment, of a trace with accesses to memory or without.

@@ -165,6 +165,14 @@ impl Shapes {
         self.units = units.all().len();
     }
 
+    /// Of tags from 0 on, each with the slot of its first value, how many instructions it stands for and how many values it has.
+    #[cfg(test)]
+    pub(super) fn of(tags: impl Iterator<Item = (u32, u32, u16)>) -> Self {
+        let shape =
+            |(tag, (slot, steps, values))| Shape::new(tag as u32, slot, steps, values).unwrap_or_default();
+        Self { all: tags.enumerate().map(shape).collect(), units: 0 }
+    }
+
     /// How much belongs to a tag: values, if there are some, and what special tags have behind them.
     pub(super) fn len_behind(&self, tag: u32, memory: bool) -> Result<usize, Wrong> {
         match self.get(tag) {
