@@ -16,7 +16,7 @@ use relive_abi::trace::{
     Stop, Tag, buffer, stopped,
 };
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{Gpr, Insn, Operand};
+use relive_code::isa::{Gpr, Insn, Operand, RegisterClass};
 
 /// What the engine itself writes at once, at most.
 const LONGEST: u64 = size_of::<State>() as u64;
@@ -247,6 +247,39 @@ impl Thread {
         *register = self.next_buffer(*register, address - *register);
         true
     }
+
+    /// Whether a fault means that the program wants accesses to memory to be aligned, as java does for a moment to find out what the processor
+    /// is, while a value is written down: values are not. Then it is written here.
+    pub fn writes_askew(&mut self, context: &mut UserContext) -> bool {
+        if !self.is_traced() {
+            return false;
+        }
+        let Some(insn) = instruction(context.rip) else { return false };
+        let mut operands = insn.operands();
+        let (Some(Operand::Memory(memory)), Some(what)) = (operands.next(), operands.next()) else {
+            return false;
+        };
+        let (Some(base), 8) = (memory.base, memory.width) else { return false };
+        let value = match what {
+            Operand::Register(name) if name.class == RegisterClass::General => {
+                *context.register(name.number.into())
+            }
+            _ => return false,
+        };
+        let address = context.register(base.number.into()).wrapping_add_signed(memory.displacement);
+        if address.wrapping_sub(self.ring) >= RING_LEN {
+            return false;
+        }
+        let end = self.start() + BUFFER_LEN;
+        if address + size_of::<u64>() as u64 > end {
+            // It is tried again there.
+            return self.has_filled(end, context);
+        }
+        // SAFETY: in the thread's buffer, where it was about to be written.
+        unsafe { (address as *mut u64).write_unaligned(value) };
+        context.rip = insn.next_addr().0;
+        true
+    }
 }
 
 /// The time, not before all that has been done.
@@ -258,12 +291,16 @@ fn time() -> u64 {
     }
 }
 
+/// An instruction that has just been executed.
+fn instruction(at: u64) -> Option<Insn> {
+    // SAFETY: as it says. Where code may end, instructions are not read to their longest.
+    let bytes = unsafe { core::slice::from_raw_parts(at as *const u8, translate::LONGEST) };
+    Insn::decode(bytes, LinkAddr(at))
+}
+
 /// The register by which an instruction in the cache finds its memory.
 fn base(at: u64) -> Option<Gpr> {
-    // SAFETY: it was just executed.
-    let bytes = unsafe { core::slice::from_raw_parts(at as *const u8, translate::LONGEST) };
-    let insn = Insn::decode(bytes, LinkAddr(at))?;
-    insn.operands().find_map(|operand| match operand {
+    instruction(at)?.operands().find_map(|operand| match operand {
         Operand::Memory(memory) => Gpr::all().nth(memory.base?.number.into()),
         _ => None,
     })

@@ -35,6 +35,7 @@ const SIGNALS: usize = 65;
 const ILL: i32 = 4;
 const TRAP: i32 = 5;
 const FPE: i32 = 8;
+const BUS: i32 = 7;
 const SEGV: i32 = 11;
 
 const RT_SIGACTION: usize = 13;
@@ -55,13 +56,15 @@ pub const TRAP_FLAG: u64 = 1 << 8;
 const DIRECTION_FLAG: u64 = 1 << 10;
 const RESUME_FLAG: u64 = 1 << 16;
 
-/// The signals by which the engine proceeds. The kernel never blocks them, whatever the program asks for.
-pub const NEEDED: u64 = 1 << (TRAP - 1) | 1 << (SEGV - 1);
+/// The signals by which the engine proceeds, one [`BUS`] because of a flag of the program's ([`Thread::writes_askew`]). The kernel never blocks them, whatever the program asks for.
+pub const NEEDED: u64 = 1 << (TRAP - 1) | 1 << (SEGV - 1) | 1 << (BUS - 1);
 /// All others.
 pub const ALL_BUT_NEEDED: u64 = !NEEDED;
 
 /// Not a signal: what comes after this instruction is to be looked up again, as the code has changed, or the thread is to say where it is.
 const CHANGED: i32 = -1;
+/// An access that is not aligned, as the kernel says it.
+const ASKEW: i32 = 1;
 /// A fault of access, as the kernel says it.
 const NO_RIGHT: i32 = 2;
 /// A trap behind one instruction, as the kernel says it.
@@ -139,6 +142,7 @@ fn is_watched(number: i32) -> bool {
 pub fn watch() {
     install(TRAP, SA_RESTART);
     install(SEGV, SA_RESTART);
+    install(BUS, SA_RESTART);
 }
 
 /// Lets the kernel tell the engine about a signal.
@@ -264,9 +268,13 @@ unsafe extern "C" fn on_signal(number: i32, info: &mut SignalInfo, context: &mut
         }
         return;
     }
+    if is_fault && number == BUS && info.code == ASKEW && thread.writes_askew(context) {
+        return;
+    }
     if !is_fault && is_watched(number) && (thread.put_aside.number != 0 || is_hidden(thread, number)) {
         // The kernel does not block these, so that it has to be done here.
-        thread.held[usize::from(number == SEGV)] = *info;
+        let place = (0..number).filter(|&other| is_watched(other)).count();
+        thread.held[place] = *info;
         return;
     }
     if number == TRAP && thread.put_aside.number != 0 {

@@ -7,6 +7,7 @@ use crate::interrupted::Interrupted;
 use crate::limits;
 use crate::processor;
 use crate::rseq::Registration;
+use crate::signals::NEEDED;
 
 /// The state of a program that is not running just now.
 #[repr(C, align(64))]
@@ -125,7 +126,7 @@ pub struct Thread {
     /// The signal; number 0 if there is none.
     pub put_aside: SignalInfo,
     /// Signals that the engine needs itself, sent by somebody while they are blocked or another is put aside.
-    pub held: [SignalInfo; 2],
+    pub held: [SignalInfo; NEEDED.count_ones() as usize],
     /// What the program blocks while it waits, in calls that say so.
     pub waits_with: u64,
     /// Whether it does: see [`crate::masks`].

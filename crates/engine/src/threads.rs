@@ -157,7 +157,7 @@ fn fork(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: u
     if child == Ok(0) {
         // What has been put aside is the parent's.
         thread.put_aside = SignalInfo::NONE;
-        thread.held = [SignalInfo::NONE; 2];
+        thread.held.fill(SignalInfo::NONE);
         if flags & CLONE_CLEAR_SIGHAND != 0 {
             thread.handlers = without_handlers(thread);
             signals::watch();
@@ -230,7 +230,7 @@ fn share(thread: &mut Thread, number: u64, call: [usize; 6], stack: u64, flags: 
         child.resume = child.arrive(&entered);
         child.inside = 1;
         child.put_aside = SignalInfo::NONE;
-        child.held = [SignalInfo::NONE; 2];
+        child.held.fill(SignalInfo::NONE);
         child.hidden = thread.hidden;
         (child.gs_base, child.gs_selector) = (thread.gs_base, thread.gs_selector);
         child.has_no_handlers = u32::from(flags & CLONE_CLEAR_SIGHAND != 0);

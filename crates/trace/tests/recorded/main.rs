@@ -62,6 +62,11 @@ fn strings() {
 }
 
 #[test]
+fn aligned_accesses() {
+    compare(&bare("aligned.c", include_str!("programs/aligned.c")), Ended::Exit(0), false);
+}
+
+#[test]
 fn threads() {
     compare(&bare("threads.c", include_str!("programs/threads.c")), Ended::Exit(0), false);
 }
