@@ -49,8 +49,15 @@ pub(super) fn agree(new: &mut Module, olds: &[&Old<'_>], all: &[Evidence], likel
                 if called.count == entries.value() || !surer {
                     return None;
                 }
-                let evidence = scaled(function, &all[i], called.count, called.confidence() as u8)?;
-                Some((i, settle::settle(function, &evidence, &likely(i))))
+                let never = entries.value() == 0 && function.executed_insns() == 0;
+                let counts = if never {
+                    // It did not run before, so nothing is known of what it does when it does.
+                    entered(function, called.count, &likely(i))?
+                } else {
+                    let evidence = scaled(function, &all[i], called.count, called.confidence() as u8)?;
+                    settle::settle(function, &evidence, &likely(i))
+                };
+                Some((i, counts))
             })
             .collect();
         if again.is_empty() {
@@ -60,6 +67,21 @@ pub(super) fn agree(new: &mut Module, olds: &[&Old<'_>], all: &[Evidence], likel
             counts.put(&mut new.functions[i]);
         }
     }
+}
+
+/// The counts of a function of which only is known that it is called so often.
+fn entered(function: &Function, entries: u64, likely: &[f64]) -> Option<super::Counts> {
+    let edge = function.edges.iter().position(|edge| {
+        let first = |b: u32| function.blocks[b as usize].address == function.address;
+        edge.kind == EdgeKind::Enter && edge.to.as_block().is_some_and(first)
+    })?;
+    let mut evidence = Evidence::nothing(function);
+    // However unsure it is, there is nothing better.
+    let confidence = settle::BELIEVED;
+    evidence.edges[edge] = Some(Seen { count: entries, origin: Origin::Inferred, confidence });
+    let mut counts = settle::settle(function, &evidence, likely);
+    counts.edges[edge].confidence = CALLED;
+    Some(counts)
 }
 
 /// The evidence of a function if it is entered `entries` times.
@@ -93,19 +115,9 @@ pub(super) fn follow_calls(module: &mut Module, mut known: Vec<bool>, likely: &L
             if known[i] || !is_open(function) || calls[i].count == 0 {
                 continue;
             }
-            let mut evidence = Evidence::nothing(function);
-            let entry = function.edges.iter().position(|edge| {
-                edge.kind == EdgeKind::Enter
-                    && edge
-                        .to
-                        .as_block()
-                        .is_some_and(|b| function.blocks[b as usize].address == function.address)
-            });
-            if let Some(entry) = entry {
-                let seen = Seen { count: calls[i].count, origin: Origin::Inferred, confidence: CALLED };
-                evidence.edges[entry] = Some(seen);
+            if let Some(counts) = entered(function, calls[i].count, &likely(i)) {
+                counts.put(&mut module.functions[i]);
             }
-            settle::settle(function, &evidence, &likely(i)).put(&mut module.functions[i]);
             known[i] = true;
             changed = true;
         }
