@@ -192,3 +192,38 @@ fn calls(module: &Module, known: impl Fn(usize) -> bool) -> Vec<Calls> {
     }
     calls
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_profile::model::{Block, Edge, Node, State, TextId};
+
+    /// What is only known to be called runs as often as that.
+    #[test]
+    fn a_new_function_runs_as_often_as_it_is_called() {
+        let mut function = Function::new(TextId::default(), 0x1000, 8, State::Measured);
+        let block = |address| Block {
+            address,
+            size: 4,
+            insns: 1,
+            line: None,
+            is_entry: false,
+            is_landing_pad: false,
+            counter: None,
+            count: None,
+        };
+        function.blocks = vec![block(0x1000), block(0x1004)];
+        let (out, b) = (Node::OUTSIDE, Node::block);
+        function.edges = [
+            (out, b(0), EdgeKind::Enter),
+            (b(0), b(1), EdgeKind::FallThrough),
+            (b(1), out, EdgeKind::Return),
+        ]
+        .map(|(from, to, kind)| Edge { from, to, kind, counter: None, count: None })
+        .to_vec();
+        let counts = entered(&function, 500, &[1.0, 1.0, 1.0]).expect("it has an entry");
+        assert!(counts.blocks.iter().chain(&counts.edges).all(|count| count.value() == 500));
+        // How sure that is does not grow by it.
+        assert_eq!(counts.edges[0].confidence, CALLED);
+    }
+}

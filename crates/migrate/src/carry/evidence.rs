@@ -454,6 +454,17 @@ mod tests {
         assert_eq!(edges(Branch::Turned)[0], None);
     }
 
+    /// A branch that was turned round, and what lies behind one way was not: the block behind it may be what its neighbour was.
+    #[test]
+    fn what_is_reached_the_wrong_way_is_doubted() {
+        let (old, new) = (branching(Some(90), Some(10)), branching(None, None));
+        let sure = |branch| {
+            let found = of_function(&old, &new, &[pair(0, branch), pair(1, Branch::Other)], &[]);
+            found.blocks[1].map(|seen| seen.confidence.percent())
+        };
+        assert_eq!((sure(Branch::Same), sure(Branch::Turned)), (Some(99), Some(WRONG_WAY)));
+    }
+
     #[test]
     fn what_fits_is_surer() {
         let sure = |fit, level| {
