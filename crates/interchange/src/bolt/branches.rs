@@ -10,7 +10,7 @@ use crate::flow::{Way, last_instruction, ways};
 use crate::surroundings::Surroundings;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Flow, Insn};
-use relive_profile::model::{Callee, Count, EdgeKind, Function, Module, State, Target};
+use relive_profile::model::{Callee, Count, EdgeKind, Function, Module, Origin, State, Target};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where a branch starts or leads to.
@@ -80,8 +80,10 @@ pub(crate) fn collect(module: &Module, around: &dyn Surroundings, names: &Names)
             continue;
         }
         told.functions += 1;
-        let ways = ways(function, |at| around.cases(module, at));
-        inside(function, names, &ways, &mut told.branches);
+        if !is_guessed(function) {
+            let ways = ways(function, |at| around.cases(module, at));
+            inside(function, names, &ways, &mut told.branches);
+        }
         calls(module, function, &mut told.branches, &mut called);
     }
     for function in module.functions.iter().filter(|function| names.place(function.address).is_some()) {
@@ -90,6 +92,15 @@ pub(crate) fn collect(module: &Module, around: &dyn Surroundings, names: &Names)
         add(&mut told.branches, (End::Unknown, End::At(function.address), How::Branched), rest);
     }
     told
+}
+
+/// Whether nothing but calls is known of a function: it is new in this build, and all counts in it follow from how often it is called and
+/// from what code lets expect. BOLT would lay it out by that, and the compiler, which saw the source, did better: `sweeplist` of lua 5.5.0
+/// took 1.27 million jumps where it was laid out by guesses, and 0.59 million as it was (workload `test`).
+fn is_guessed(function: &Function) -> bool {
+    let is_inferred = |count: Option<Count>| count.is_none_or(|count| count.origin == Origin::Inferred);
+    function.blocks.iter().all(|block| is_inferred(block.count))
+        && function.edges.iter().all(|edge| is_inferred(edge.count))
 }
 
 fn add(branches: &mut Branches, key: (End, End, How), count: u64) {
@@ -199,5 +210,30 @@ fn calls(module: &Module, function: &Function, branches: &mut Branches, called: 
             }
         }
         add(branches, (from, End::Unknown, How::Branched), total.saturating_sub(known));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_profile::model::{Block, Confidence, Level, TextId};
+
+    #[test]
+    fn functions_of_which_nothing_is_known_but_calls() {
+        let mut function = Function::new(TextId::default(), 0x1000, 4, State::Measured);
+        let block = |origin| Block {
+            address: 0x1000,
+            size: 4,
+            insns: 1,
+            line: None,
+            is_entry: false,
+            is_landing_pad: false,
+            counter: None,
+            count: Some(Count { raw: 7, origin, confidence: Confidence::new(40) }),
+        };
+        function.blocks = vec![block(Origin::Inferred)];
+        assert!(is_guessed(&function));
+        function.blocks.push(block(Origin::Matched(Level::One)));
+        assert!(!is_guessed(&function));
     }
 }

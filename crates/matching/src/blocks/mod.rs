@@ -117,6 +117,26 @@ const fn least_fit(found: Found) -> f64 {
     if matches!(found, Found::Content(Level::One)) { 0.2 } else { 0.4 }
 }
 
+/// How often strays are looked for: without them, others fit less.
+const MOST_PARTINGS: usize = 4;
+
+/// Parts pairs that are in different places, and looks for better ones.
+fn part_strays(contents: &mut similar::Contents<'_>, pairs: &mut Pairing<Found>) {
+    let mut any = false;
+    for _ in 0..MOST_PARTINGS {
+        let fits = similar::fits(contents, pairs);
+        let strays = similar::strays(contents, pairs, &fits);
+        if strays.is_empty() {
+            break;
+        }
+        strays.iter().for_each(|&new| pairs.part(new));
+        any = true;
+    }
+    if any {
+        similar::run(contents, pairs, LEAST_SIMILAR);
+    }
+}
+
 /// Matches everything that can be matched.
 pub(crate) fn all(sides: &Sides<'_>, old: &Function, new: &Function) -> Blocks {
     further(sides, old, new, passes::none(sides))
@@ -157,6 +177,7 @@ pub(crate) fn further(sides: &Sides<'_>, old: &Function, new: &Function, pairs: 
         misfits.iter().for_each(|&new| pairs.part(new));
         similar::run(contents, &mut pairs, LEAST_SIMILAR);
     }
+    part_strays(contents, &mut pairs);
     let partial = control_flow::run(sides, &mut pairs);
     let fits = similar::fits(contents, &pairs);
     Blocks { pairs, partial, fits }

@@ -103,6 +103,26 @@ pub(crate) fn fits(contents: &mut Contents<'_>, pairs: &Pairing<Found>) -> Vec<f
     fits
 }
 
+/// New blocks whose partners are in another place of the function: all ways to the one lead through some block, all ways to the other
+/// through another, and those two are no partners. Cases of an interpreter have code in common that way: what looks the same
+/// belongs to another case. Believed is who fits better, the pair or those above it.
+pub(crate) fn strays(contents: &Contents<'_>, pairs: &Pairing<Found>, fits: &[f64]) -> Vec<u32> {
+    let (olds, news) = (&contents.places.0, &contents.places.1);
+    let is_stray = |&(old, new, _): &(u32, u32, Found)| {
+        // The closest above each of them that have partners, and those.
+        let Some((_, new_of_old)) = olds.closest_above(old, |block| pairs.of_old(block)) else {
+            return false;
+        };
+        let Some((above_new, old_of_new)) = news.closest_above(new, |block| pairs.of_new(block)) else {
+            return false;
+        };
+        !olds.dominators.dominates(old_of_new, old)
+            && !news.dominators.dominates(new_of_old, new)
+            && fits[new as usize] < fits[above_new as usize].min(fits[new_of_old as usize])
+    };
+    pairs.pairs().filter(is_stray).map(|(_, new, _)| new).collect()
+}
+
 struct Candidate {
     score: f64,
     old: u32,
@@ -358,6 +378,12 @@ impl Place {
 
     fn above(&self, block: u32) -> Option<u32> {
         self.dominators.immediate(block)
+    }
+
+    /// The closest block that every way to this one leads through and that has a partner, and which.
+    fn closest_above(&self, block: u32, partner: impl Fn(u32) -> Option<u32>) -> Option<(u32, u32)> {
+        std::iter::successors(self.above(block), |&above| self.above(above))
+            .find_map(|above| Some((above, partner(above)?)))
     }
 }
 

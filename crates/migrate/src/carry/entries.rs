@@ -49,8 +49,15 @@ pub(super) fn agree(new: &mut Module, olds: &[&Old<'_>], all: &[Evidence], likel
                 if called.count == entries.value() || !surer {
                     return None;
                 }
-                let evidence = scaled(function, &all[i], called.count, called.confidence() as u8)?;
-                Some((i, settle::settle(function, &evidence, &likely(i))))
+                let never = entries.value() == 0 && function.executed_insns() == 0;
+                let counts = if never {
+                    // It did not run before, so nothing is known of what it does when it does.
+                    entered(function, called.count, &likely(i))?
+                } else {
+                    let evidence = scaled(function, &all[i], called.count, called.confidence() as u8)?;
+                    settle::settle(function, &evidence, &likely(i))
+                };
+                Some((i, counts))
             })
             .collect();
         if again.is_empty() {
@@ -60,6 +67,21 @@ pub(super) fn agree(new: &mut Module, olds: &[&Old<'_>], all: &[Evidence], likel
             counts.put(&mut new.functions[i]);
         }
     }
+}
+
+/// The counts of a function of which only is known that it is called so often.
+fn entered(function: &Function, entries: u64, likely: &[f64]) -> Option<super::Counts> {
+    let edge = function.edges.iter().position(|edge| {
+        let first = |b: u32| function.blocks[b as usize].address == function.address;
+        edge.kind == EdgeKind::Enter && edge.to.as_block().is_some_and(first)
+    })?;
+    let mut evidence = Evidence::nothing(function);
+    // However unsure it is, there is nothing better.
+    let confidence = settle::BELIEVED;
+    evidence.edges[edge] = Some(Seen { count: entries, origin: Origin::Inferred, confidence });
+    let mut counts = settle::settle(function, &evidence, likely);
+    counts.edges[edge].confidence = CALLED;
+    Some(counts)
 }
 
 /// The evidence of a function if it is entered `entries` times.
@@ -93,19 +115,9 @@ pub(super) fn follow_calls(module: &mut Module, mut known: Vec<bool>, likely: &L
             if known[i] || !is_open(function) || calls[i].count == 0 {
                 continue;
             }
-            let mut evidence = Evidence::nothing(function);
-            let entry = function.edges.iter().position(|edge| {
-                edge.kind == EdgeKind::Enter
-                    && edge
-                        .to
-                        .as_block()
-                        .is_some_and(|b| function.blocks[b as usize].address == function.address)
-            });
-            if let Some(entry) = entry {
-                let seen = Seen { count: calls[i].count, origin: Origin::Inferred, confidence: CALLED };
-                evidence.edges[entry] = Some(seen);
+            if let Some(counts) = entered(function, calls[i].count, &likely(i)) {
+                counts.put(&mut module.functions[i]);
             }
-            settle::settle(function, &evidence, &likely(i)).put(&mut module.functions[i]);
             known[i] = true;
             changed = true;
         }
@@ -179,4 +191,39 @@ fn calls(module: &Module, known: impl Fn(usize) -> bool) -> Vec<Calls> {
         }
     }
     calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_profile::model::{Block, Edge, Node, State, TextId};
+
+    /// What is only known to be called runs as often as that.
+    #[test]
+    fn a_new_function_runs_as_often_as_it_is_called() {
+        let mut function = Function::new(TextId::default(), 0x1000, 8, State::Measured);
+        let block = |address| Block {
+            address,
+            size: 4,
+            insns: 1,
+            line: None,
+            is_entry: false,
+            is_landing_pad: false,
+            counter: None,
+            count: None,
+        };
+        function.blocks = vec![block(0x1000), block(0x1004)];
+        let (out, b) = (Node::OUTSIDE, Node::block);
+        function.edges = [
+            (out, b(0), EdgeKind::Enter),
+            (b(0), b(1), EdgeKind::FallThrough),
+            (b(1), out, EdgeKind::Return),
+        ]
+        .map(|(from, to, kind)| Edge { from, to, kind, counter: None, count: None })
+        .to_vec();
+        let counts = entered(&function, 500, &[1.0, 1.0, 1.0]).expect("it has an entry");
+        assert!(counts.blocks.iter().chain(&counts.edges).all(|count| count.value() == 500));
+        // How sure that is does not grow by it.
+        assert_eq!(counts.edges[0].confidence, CALLED);
+    }
 }

@@ -26,6 +26,10 @@ fn confidence(pair: &BlockPair) -> u8 {
     (fitting + (alone - fitting) * apart * apart) as u8
 }
 
+/// A block that partners lead to only by the other way of their branch is at most this likely right, in per cent: it may well be what
+/// its neighbour was.
+const WRONG_WAY: u8 = 80;
+
 /// A block that only shares an old one runs at most as often.
 const PARTIAL: u8 = 20;
 
@@ -162,7 +166,7 @@ pub(super) fn of_function(
     partial: &[(u32, u32)],
 ) -> Evidence {
     let mut evidence = Evidence::nothing(new);
-    let mut partner: Vec<Option<(u32, u8, Origin)>> = vec![None; new.blocks.len()];
+    let mut partner: Vec<Option<Partner>> = vec![None; new.blocks.len()];
     let mut branches = vec![Branch::Other; new.blocks.len()];
     for block in blocks {
         branches[block.new as usize] = block.branch;
@@ -172,6 +176,7 @@ pub(super) fn of_function(
         };
         partner[block.new as usize] = Some((block.old, confidence(block), origin));
     }
+    let ways = same_ways(old, new, &mut partner, &branches);
     for (i, found) in partner.iter().enumerate() {
         if let Some((block, percent, origin)) = *found {
             evidence.blocks[i] = seen(old.blocks[block as usize].count, percent, origin);
@@ -181,28 +186,64 @@ pub(super) fn of_function(
         let count = old.blocks[shared as usize].count;
         evidence.blocks[block as usize] = seen(count, PARTIAL, Origin::ControlFlow);
     }
-    let edges = Edges::new(old);
-    for (i, edge) in new.edges.iter().enumerate() {
-        let end = |node: Node| match node.as_block() {
-            Some(block) => {
-                partner[block as usize].map(|(b, percent, origin)| (Node::block(b), percent, origin))
-            }
-            None if node.is_outside() => Some((Node::OUTSIDE, 100, Origin::Measured)),
-            // Hubs have no partners.
-            None => None,
-        };
-        if let (Some((from, a, x)), Some((to, b, y))) = (end(edge.from), end(edge.to)) {
-            let asks = edge.from.as_block().map_or(Branch::Other, |block| branches[block as usize]);
-            let turned = || is_turned(new, edge, &partner, &edges, from, to);
-            // Where the branch was turned round, what was taken falls through.
-            let kind = if asks == Branch::Turned { opposite(edge.kind) } else { edge.kind };
-            evidence.edges[i] = edges.find(from, to, kind, turned).and_then(|(count, sure)| {
-                seen(Some(count), (u32::from(a.min(b)) * sure / 100) as u8, x.max(y))
-            });
+    for ((seen_edge, edge), way) in evidence.edges.iter_mut().zip(&new.edges).zip(ways) {
+        if let (Some((count, sure)), Some((_, a, x)), Some((_, b, y))) =
+            (way, partner_of(edge.from, &partner), partner_of(edge.to, &partner))
+        {
+            *seen_edge = seen(Some(count), (u32::from(a.min(b)) * sure / 100) as u8, x.max(y));
         }
     }
     of_branches(old, new, blocks, &mut evidence);
     evidence
+}
+
+/// What a node was in the old build, how likely that is in per cent, and how it was found.
+type Partner = (u32, u8, Origin);
+
+fn partner_of(node: Node, partner: &[Option<Partner>]) -> Option<(Node, u8, Origin)> {
+    match node.as_block() {
+        Some(block) => partner[block as usize].map(|(b, percent, origin)| (Node::block(b), percent, origin)),
+        None if node.is_outside() => Some((Node::OUTSIDE, 100, Origin::Measured)),
+        // Hubs have no partners.
+        None => None,
+    }
+}
+
+/// For each edge of `new`, the count of the old edge between the partners of its ends, and how sure that is in per cent. Partners that
+/// are only reached by the wrong way of a branch become less sure.
+fn same_ways(
+    old: &Function,
+    new: &Function,
+    partner: &mut [Option<Partner>],
+    branches: &[Branch],
+) -> Vec<Option<(Count, u32)>> {
+    let edges = Edges::new(old);
+    // For each block, whether a partner leads to it the way it did, and whether one does the other way.
+    let mut reached = vec![(false, false); new.blocks.len()];
+    let mut ways = vec![None; new.edges.len()];
+    for (edge, way) in new.edges.iter().zip(&mut ways) {
+        let (Some((from, ..)), Some((to, ..))) =
+            (partner_of(edge.from, partner), partner_of(edge.to, partner))
+        else {
+            continue;
+        };
+        let asks = edge.from.as_block().map_or(Branch::Other, |block| branches[block as usize]);
+        let turned = || is_turned(new, edge, partner, &edges, from, to);
+        // Where the branch was turned round, what was taken falls through.
+        let kind = if asks == Branch::Turned { opposite(edge.kind) } else { edge.kind };
+        *way = edges.find(from, to, kind, turned);
+        if let Some(block) = edge.to.as_block() {
+            let (same, other) = &mut reached[block as usize];
+            *same |= way.is_some();
+            *other |= way.is_none() && edges.by_ends.contains_key(&(from, to));
+        }
+    }
+    for (partner, reached) in partner.iter_mut().zip(reached) {
+        if let Some((_, percent, _)) = partner.as_mut().filter(|_| reached == (false, true)) {
+            *percent = WRONG_WAY.min(*percent);
+        }
+    }
+    ways
 }
 
 /// A branch of a block that is less likely the same tells nothing, in per cent.
@@ -211,7 +252,9 @@ const LEAST_SURE: u8 = 50;
 /// Wherever its ways lead now, a branch that asks the same is as likely to go each of them.
 fn of_branches(old: &Function, new: &Function, blocks: &[BlockPair], evidence: &mut Evidence) {
     let (before, now) = (Ways::all(old), Ways::all(new));
-    for pair in blocks.iter().filter(|pair| pair.branch != Branch::Other) {
+    // What only control flow found asks something else as a rule.
+    let asked = |pair: &&BlockPair| pair.branch != Branch::Other && pair.found != Found::ControlFlow;
+    for pair in blocks.iter().filter(asked) {
         let (Some((taken, other)), Some(mut ways)) =
             (before[pair.old as usize].both(), now[pair.new as usize].both())
         else {
@@ -273,7 +316,7 @@ impl Ways {
 fn is_turned(
     new: &Function,
     edge: &Edge,
-    partner: &[Option<(u32, u8, Origin)>],
+    partner: &[Option<Partner>],
     old: &Edges<'_>,
     from: Node,
     to: Node,
@@ -409,6 +452,17 @@ mod tests {
         let edges = |branch| of_function(&old, &new, &[pair(0, branch), pair(1, Branch::Other)], &[]).edges;
         assert_eq!(edges(Branch::Same)[0].map(|seen| seen.count), Some(90));
         assert_eq!(edges(Branch::Turned)[0], None);
+    }
+
+    /// A branch that was turned round, and what lies behind one way was not: the block behind it may be what its neighbour was.
+    #[test]
+    fn what_is_reached_the_wrong_way_is_doubted() {
+        let (old, new) = (branching(Some(90), Some(10)), branching(None, None));
+        let sure = |branch| {
+            let found = of_function(&old, &new, &[pair(0, branch), pair(1, Branch::Other)], &[]);
+            found.blocks[1].map(|seen| seen.confidence.percent())
+        };
+        assert_eq!((sure(Branch::Same), sure(Branch::Turned)), (Some(99), Some(WRONG_WAY)));
     }
 
     #[test]

@@ -134,7 +134,7 @@ const DAMPED: f64 = 0.5;
 
 /// Evidence that is less sure than this is no better than what its surroundings let expect. Measured on the development
 /// corpus (`relive-benchmarks carry`): below 80 wrong matches cost branches, above 90 right ones are missing.
-const BELIEVED: Confidence = Confidence::new(85);
+pub(super) const BELIEVED: Confidence = Confidence::new(85);
 
 /// The price of leaving the evidence grows steeply with how sure it is: ten unsure counts should not move a sure one.
 fn arc(from: u32, to: u32, seen: Option<Seen>, expected: u64) -> Arc {
