@@ -429,11 +429,19 @@ fn functions_are_understood_that_analysis_alone_does_not() {
             assert!(not_understood(&built.plain) >= 2, "{what}");
             assert_eq!(not_understood(&built.annotated), 0, "{what}");
             let made = built.dir.path().join("made");
+            let profile = built.dir.path().join("made.rprof");
             let mut instrument = Command::new(RELIVE);
-            succeed(instrument.args(["instrument", "--verify", "-o"]).args([&made, &built.annotated]));
+            instrument.args(["instrument", "--verify", "-o"]).args([&made, &built.annotated]);
+            succeed(instrument.arg("--profile").arg(&profile));
             let outputs = [&built.plain, &made]
                 .map(|file| succeed(Command::new(file).current_dir(built.dir.path())).stdout);
             assert_eq!(outputs[0], outputs[1], "{what}");
+            // It has no unwind entry, either.
+            let dump = succeed(Command::new(RELIVE).args(["dump", "--functions"]).arg(&profile));
+            let dump = String::from_utf8(dump.stdout).unwrap();
+            let by_hand = dump.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+            let by_hand = by_hand.into_iter().find(|fields| fields[1] == "by_hand").expect(&dump);
+            assert_eq!(by_hand[4..6], ["measured", "60"], "{what}");
         }
     }
 }
