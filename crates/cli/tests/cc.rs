@@ -264,7 +264,7 @@ fn nothing_moves_for_the_runtime() {
         let what = format!("{compiler} {flags:?}");
         let built = build(compiler, flags, ("a.c", C), false);
         check(&built, &what);
-        assert_eq!(inspect(&built.annotated)["prepared"], "ready", "{what}");
+        assert_eq!(inspect(&built.annotated)["file"]["prepared"], "ready", "{what}");
         // Where the first segment has next to no room left, it needs one more page.
         let (_, len) = loaded(&built.plain)[0];
         let fill = format!("-Wl,-rpath,{}", "x".repeat((0x1000 - 64 - len % 0x1000) as usize));
@@ -283,7 +283,7 @@ fn libraries_without_other_notes_stay_the_same() {
         let flags = ["-O2", "-shared", "-fPIC", &linker, "-Wl,--build-id=none"];
         let built = build(compiler, &flags, ("a.c", C), false);
         assert_eq!(code(&built.plain), code(&built.annotated), "{linker}");
-        assert_eq!(inspect(&built.annotated)["prepared"], "ready", "{linker}");
+        assert_eq!(inspect(&built.annotated)["file"]["prepared"], "ready", "{linker}");
     }
 }
 
