@@ -2,7 +2,9 @@
 """Instruments programs with and without annotations, runs their workloads, and compares. They are built by `relive cc`; without
 means the same file without its section .annotate. Once with symbols, once stripped of everything but annotations. In turn, the best
 of several runs counts, user and system time.
-usage: CORPUS_DIR=dir annotated-counts.py [--relive FILE] [--runs N] [--cc "gcc -O2"] [--keep DIR] program...
+usage: CORPUS_DIR=dir annotated-counts.py [--relive FILE] [--runs N | --instructions] [--cc "gcc -O2"] [--keep DIR] program...
+--instructions: what executes is counted by callgrind instead of timed, once and with symbols only: that tells small differences, and
+what else the machine does makes none.
 --keep: builds stay in DIR, and are not made again; with --runs 0 nothing else is done.
 `hard` is no program of the corpus: functions that analysis alone does not understand (crates/cli/tests/programs/hard.c).
 A table: functions left as they are, counters, slowdown, each without and with annotations; blocks that both count, how many of them
@@ -13,6 +15,7 @@ here = os.path.dirname(os.path.realpath(__file__))
 options = argparse.ArgumentParser()
 options.add_argument('--relive', default=here + '/../../target/release/relive')
 options.add_argument('--runs', type=int, default=5)
+options.add_argument('--instructions', action='store_true')
 options.add_argument('--cc', default='gcc -O2')
 options.add_argument('--keep')
 options.add_argument('programs', nargs='+')
@@ -26,8 +29,19 @@ _, status, used = os.wait4(child, 0)
 open(sys.argv[1], 'a').write('%f\\n' % (used.ru_utime + used.ru_stime))
 sys.exit(os.waitstatus_to_exitcode(status) & 255)
 '''
+# Only the program itself: what it starts goes without.
+COUNTING_RUNNER = '''import os, re, subprocess, sys
+counts = sys.argv[1] + '.callgrind'
+child = os.fork()
+if not child: os.execvp('valgrind', ['valgrind', '-q', '--tool=callgrind', '--callgrind-out-file=' + counts] + sys.argv[2:])
+_, status = os.waitpid(child, 0)
+open(sys.argv[1], 'a').write(re.search(r'^(?:totals|summary): (\\d+)', open(counts).read(), re.M).group(1) + '\\n')
+sys.exit(os.waitstatus_to_exitcode(status) & 255)
+'''
 runner = scratch + '/runner.py'
-open(runner, 'w').write(RUNNER)
+open(runner, 'w').write(COUNTING_RUNNER if options.instructions else RUNNER)
+if options.instructions:
+    options.runs = 1
 
 
 def call(*command, **more):
@@ -62,7 +76,7 @@ def instrument(binary, out):
 
 
 def timed(program, binary, profile):
-    """Seconds that the workload takes with that file in the program's place, and what it prints."""
+    """Seconds that the workload takes with that file in the program's place, or instructions, and what it prints."""
     stage, times = '%s/stage/%s' % (scratch, program), scratch + '/times'
     os.makedirs(os.path.dirname(stage), exist_ok=True)
     shutil.copy(binary, stage)
@@ -81,6 +95,8 @@ def timed(program, binary, profile):
 
 def ratio(best, name):
     """Times too short to tell anything are none."""
+    if options.instructions:
+        return '%.4f' % (best[name] / best['native'])
     return '%.2f' % (best[name] / best['native']) if best['native'] > 0.05 else '-'
 
 
@@ -102,7 +118,7 @@ for program in options.programs:
         build(program, built)
     if not options.runs:
         continue
-    for kind, strip in (('symbols', []), ('stripped', ['-s'])):
+    for kind, strip in (('symbols', []), ('stripped', ['-s']))[:1 if options.instructions else 2]:
         files = {name: '%s/%s.%s' % (scratch, kind, name) for name in ('native', 'without', 'with')}
         subprocess.run(['strip', *(strip or ['--strip-debug']), '-o', scratch + '/with', built], check=True)
         subprocess.run(['objcopy', '-R', '.annotate', scratch + '/with', files['native']], check=True)

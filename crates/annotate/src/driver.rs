@@ -22,7 +22,7 @@ const PREPARES: &str = "RELIVE_CC_PREPARES";
 const KEEPS_MAP: &str = "RELIVE_CC_KEEPS_MAP";
 const PREFIXES: &str = "RELIVE_CC_PREFIXES";
 
-/// The names that compilers call assemblers and linkers by.
+/// The names that compilers call assemblers and linkers by, the assembler's first.
 const NAMES: [&str; 6] = ["as", "ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 
 /// Why a compiler could not be run.
@@ -70,7 +70,8 @@ pub fn run(command: &[OsString], prepares: bool) -> Result<i32, DriverError> {
     }
     let family = family_of(command).map_err(cannot_run)?;
     let family = family.ok_or_else(|| DriverError::UnknownCompiler { compiler: compiler.clone() })?;
-    let tools = Tools::new().map_err(|why| DriverError::NoTools { dir: std::env::temp_dir(), why })?;
+    let links = request.action == Action::Link;
+    let tools = Tools::new(links).map_err(|why| DriverError::NoTools { dir: std::env::temp_dir(), why })?;
     // Before whatever else is to be looked into (rustc names a place of its own for the linker), but behind the name of the
     // compiler if that is started by another command.
     let (words, options) = args.split_at(args.iter().position(|arg| is_option(arg)).unwrap_or(args.len()));
@@ -152,10 +153,11 @@ struct Tools {
 }
 
 impl Tools {
-    fn new() -> io::Result<Self> {
+    /// Linkers only where something is linked: making and removing names takes time.
+    fn new(links: bool) -> io::Result<Self> {
         let dir = tempfile::Builder::new().prefix("relive-cc-").tempdir()?;
         let own = std::env::current_exe()?;
-        for name in NAMES {
+        for name in &NAMES[..if links { NAMES.len() } else { 1 }] {
             std::os::unix::fs::symlink(&own, dir.path().join(name))?;
         }
         Ok(Self { dir })

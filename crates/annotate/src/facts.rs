@@ -10,6 +10,7 @@
 //! | calls that do not come back | place behind |
 //! | bytes | from, to |
 //! | inline assembler | from, to |
+//! | rows | place, number |
 //! | jumps | site, whether it leaves (0 or 1), targets behind their number, tables (none or one) behind their number |
 //!
 //! A table is its place, bytes of an entry, whether it is relative (0 or 1), number of entries.
@@ -48,6 +49,8 @@ pub struct Facts<P = Place> {
     pub bytes: Vec<(P, P)>,
     /// Assembler that the programmer wrote: from where to where. Calls in it need not follow any convention.
     pub inline: Vec<(P, P)>,
+    /// Rows of places that a programmer wrote down, which may be tables to jump through: where, and how many.
+    pub rows: Vec<(P, u32)>,
     /// Jumps to computed places.
     pub jumps: Vec<Jump<P>>,
 }
@@ -60,6 +63,7 @@ impl<P> Facts<P> {
             && self.no_return.is_empty()
             && self.bytes.is_empty()
             && self.inline.is_empty()
+            && self.rows.is_empty()
             && self.jumps.is_empty()
     }
 }
@@ -71,6 +75,7 @@ impl<P> Default for Facts<P> {
             no_return: Vec::new(),
             bytes: Vec::new(),
             inline: Vec::new(),
+            rows: Vec::new(),
             jumps: Vec::new(),
         }
     }

@@ -12,6 +12,7 @@ pub mod command;
 pub mod driver;
 pub mod facts;
 mod gold;
+mod layout;
 pub mod linked_file;
 pub mod linker;
 pub mod object;

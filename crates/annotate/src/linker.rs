@@ -6,6 +6,7 @@ use crate::binary;
 use crate::command::{Family, expand};
 use crate::driver::{Called, status};
 use crate::gold;
+use crate::layout::Layout;
 use crate::object;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -60,19 +61,28 @@ const WITH_VALUE: &[&str] = &[
     "--sysroot",
 ];
 
-/// Links as the compiler asks for, and adds the object that prepares programs and libraries for instrumentation.
+/// Links as the compiler asks for, and adds the object that prepares programs and libraries for instrumentation: `runtime` makes
+/// one with a note of that length.
 ///
 /// # Errors
 /// If the real linker cannot be run.
-pub fn run(called: &Called, args: &[OsString], runtime: &[u8]) -> io::Result<i32> {
+pub fn run(
+    called: &Called,
+    args: &[OsString],
+    runtime: &dyn Fn(u64) -> io::Result<Vec<u8>>,
+) -> io::Result<i32> {
     let original = called.original();
     let expanded = expand(args, 0);
     let Some(mut asked) = Asked::parse(&expanded) else { return status(Command::new(&original).args(args)) };
     asked.annotate_objects(called);
+    let object = called.tools.join("relive-runtime.o");
+    let mut layout = None;
     if called.prepares && asked.is_whole() {
-        let object = called.tools.join("relive-runtime.o");
-        std::fs::write(&object, runtime)?;
-        asked.args.push(object.into());
+        let found = Layout::of(&original, &asked.args);
+        std::fs::write(&object, runtime(found.note())?)?;
+        asked.args.push(object.clone().into());
+        asked.args.extend(found.args(&called.tools)?);
+        layout = Some(found);
     }
     let hides = called.name == "ld.gold" && asked.collects;
     if hides {
@@ -82,7 +92,14 @@ pub fn run(called: &Called, args: &[OsString], runtime: &[u8]) -> io::Result<i32
     if makes_code {
         asked.args.extend(map_of_lto(&original));
     }
-    let code = link(&original, called, args, &asked)?;
+    let mut code = link(&original, called, args, &asked)?;
+    if let Some(layout) = &mut layout
+        && code == 0
+        && layout.is_mistaken(&asked.output)
+    {
+        std::fs::write(&object, runtime(layout.note())?)?;
+        code = link(&original, called, args, &asked)?;
+    }
     if code == 0 {
         if hides {
             gold::show(&asked.output)?;

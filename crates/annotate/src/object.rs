@@ -139,7 +139,9 @@ fn facts_of_same(object: &ObjectFile<'_>, other: &[u8]) -> Option<Facts> {
         all.into_iter().map(|(from, to)| Some((moved(from)?, moved(to)?))).collect()
     };
     // Blocks and jumps are in the map.
-    Some(Facts { bytes: ranges(facts.bytes)?, inline: ranges(facts.inline)?, ..Facts::default() })
+    // Rows among the code; sections of data are not compared.
+    let rows = facts.rows.into_iter().filter_map(|(at, count)| Some((moved(at)?, count))).collect();
+    Some(Facts { bytes: ranges(facts.bytes)?, inline: ranges(facts.inline)?, rows, ..Facts::default() })
 }
 
 /// Whether two sections hold the same instructions at the same places. clang fills up with other ones when it reads its text
@@ -175,6 +177,7 @@ fn pieces(image: &mut Image<'_>, told: &Facts, placed: &Placed, states_free: boo
         false => said::by_facts(told, placed, image),
         true => said::by_block_map(image),
     };
+    image.table_sizes.extend(told.rows.iter().map(|&(at, count)| (placed.address(at), u64::from(count))));
     let mut program = analyze(image);
     // What is written as numbers may be data, and change what everything around it is.
     if !told.bytes.is_empty() {

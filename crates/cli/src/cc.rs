@@ -17,8 +17,7 @@ EXAMPLES:
 
 Everything behind `--` is the compiler's. It makes the same code, byte for byte, as without relive.
 Programs and libraries are also linked with the runtime, which lies unused until `relive instrument`.
-It can move data or code of what is linked (by gold or lld; with -no-pie, by a page), and with them the
-distances and addresses in the code; with --no-runtime linked code is the same, too.
+Linked code is the same, too; where you say where things are to lie (-T, -Ttext), --no-runtime keeps it so.
 `relive inspect` shows what annotations tell; the section is described in docs/annotate-format.md.
 
 Exit status: the compiler's; 2 if there is no such compiler.";
@@ -41,6 +40,22 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     end(driver::run(&args.command, !args.no_runtime).map_err(Into::into))
 }
 
+/// What `relive cc -- gcc …` asks for, without looking at what else there is: describing all commands to tell which one it is
+/// takes longer than starting the process, and compilers of short files do not take much longer than that. Whatever is
+/// written otherwise is for the usual way, help and mistakes included.
+pub(crate) fn straight() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    if args.next()? != "cc" {
+        return None;
+    }
+    let mut args = args.peekable();
+    let no_runtime = args.next_if(|arg| arg == "--no-runtime").is_some();
+    if args.next()? != "--" || args.peek().is_none() {
+        return None;
+    }
+    Some(run(&Args { no_runtime, command: args.collect() }))
+}
+
 /// Threads do no good here: there are as many of us as the build wants at once.
 fn work_alone() {
     let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread();
@@ -56,10 +71,9 @@ pub(crate) fn tool() -> Option<ExitCode> {
     let args: Vec<OsString> = args.collect();
     let result = match called.name.as_str() {
         "as" => assembler::run(&called, &args),
-        _ => match prepared::object_file(relive_runtime::IMAGE) {
-            Ok(runtime) => linker::run(&called, &args, &runtime),
-            Err(why) => Err(std::io::Error::other(why)),
-        },
+        _ => linker::run(&called, &args, &|note| {
+            prepared::object_file(relive_runtime::IMAGE, note).map_err(std::io::Error::other)
+        }),
     };
     Some(end(result.map_err(|why| anyhow::anyhow!("cannot run the real `{}`: {why}", called.name))))
 }

@@ -43,7 +43,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Some(code) = cc::tool() {
+    if let Some(code) = cc::tool().or_else(cc::straight) {
         return code;
     }
     let colours = console::colour_choice(std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()));

@@ -94,12 +94,7 @@ fn build(compiler: &str, flags: &[&str], (name, text): (&str, &str), apart: bool
         let command = || {
             let mut command = Command::new(if kind == "plain" { compiler } else { RELIVE });
             if kind == "annotated" {
-                command.arg("cc");
-                // Those two put the runtime between code and data, which changes distances.
-                if flags.iter().any(|flag| matches!(*flag, "-fuse-ld=gold" | "-fuse-ld=lld")) {
-                    command.arg("--no-runtime");
-                }
-                command.args(["--", compiler]);
+                command.args(["cc", "--", compiler]);
             }
             command.current_dir(&dir).args(flags);
             command
@@ -241,6 +236,75 @@ fn what_the_linker_compiles_is_described_too() {
     check(&build("gcc", &["-O2", "-flto"], ("a.c", C), true), "gcc -flto");
 }
 
+/// The addresses and lengths in the file of segments that are loaded.
+fn loaded(file: &Path) -> Vec<(u64, u64)> {
+    let output = succeed(Command::new("readelf").args(["-lW"]).arg(file));
+    let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let fields = lines.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    fields.filter(|f| f.first() == Some(&"LOAD")).map(|f| (number(f[2]), number(f[4]))).collect()
+}
+
+#[test]
+fn nothing_moves_for_the_runtime() {
+    let ways: [(&str, &[&str]); 11] = [
+        ("gcc", &["-O2"]),
+        ("gcc", &["-O2", "-no-pie", "-fno-pie"]),
+        ("gcc", &["-O2", "-no-pie", "-fno-pie", "-Wl,-z,noseparate-code"]),
+        ("gcc", &["-O2", "-Wl,-z,noseparate-code"]),
+        ("gcc", &["-O2", "-Wl,-z,max-page-size=0x4000"]),
+        ("gcc", &["-O2", "-fuse-ld=gold"]),
+        ("gcc", &["-O2", "-fuse-ld=gold", "-no-pie", "-fno-pie"]),
+        ("clang-19", &["-O2", "-fuse-ld=lld"]),
+        ("clang-19", &["-O2", "-fuse-ld=lld", "-no-pie", "-fno-pie"]),
+        ("clang-19", &["-O2", "-fuse-ld=lld", "-Wl,--build-id=none", "-Wl,-z,max-page-size=0x4000"]),
+        ("clang-19", &["-O2", "-fuse-ld=lld", "-no-pie", "-fno-pie", "-flto", "-Wl,--gc-sections"]),
+    ];
+    for (compiler, flags) in ways {
+        let what = format!("{compiler} {flags:?}");
+        let built = build(compiler, flags, ("a.c", C), false);
+        check(&built, &what);
+        assert_eq!(inspect(&built.annotated)["file"]["prepared"], "ready", "{what}");
+        // Where the first segment has next to no room left, it needs one more page.
+        let (_, len) = loaded(&built.plain)[0];
+        let fill = format!("-Wl,-rpath,{}", "x".repeat((0x1000 - 64 - len % 0x1000) as usize));
+        check(
+            &build(compiler, &[flags, &[&fill]].concat(), ("a.c", C), false),
+            &format!("{what}, filled up"),
+        );
+    }
+}
+
+#[test]
+fn libraries_without_other_notes_stay_the_same() {
+    // There the note has a program header of its own.
+    for (compiler, linker) in [("gcc", "bfd"), ("gcc", "gold"), ("clang-19", "lld")] {
+        let linker = format!("-fuse-ld={linker}");
+        let flags = ["-O2", "-shared", "-fPIC", &linker, "-Wl,--build-id=none"];
+        let built = build(compiler, &flags, ("a.c", C), false);
+        assert_eq!(code(&built.plain), code(&built.annotated), "{linker}");
+        assert_eq!(inspect(&built.annotated)["file"]["prepared"], "ready", "{linker}");
+    }
+}
+
+#[test]
+fn who_says_where_things_lie_has_them_there() {
+    let linker = |option: &str| format!("-Wl,{option}");
+    for (compiler, option) in [("gcc", "-Ttext-segment=0x10000000"), ("clang-19", "--image-base=0x10000000")]
+    {
+        let mut flags = vec!["-O2", "-no-pie", "-fno-pie"];
+        let option = linker(option);
+        flags.push(&option);
+        if compiler != "gcc" {
+            flags.push("-fuse-ld=lld");
+        }
+        let built = build(compiler, &flags, ("a.c", C), false);
+        assert_eq!(loaded(&built.annotated)[0].0, 0x1000_0000, "{compiler}");
+        let outputs = [&built.plain, &built.annotated].map(|file| succeed(&mut Command::new(file)).stdout);
+        assert_eq!(outputs[0], outputs[1], "{compiler}");
+    }
+}
+
 /// What was counted of each block of the program's own functions.
 fn counted(program: &Path) -> Vec<Vec<String>> {
     let dir = program.parent().unwrap();
@@ -365,11 +429,19 @@ fn functions_are_understood_that_analysis_alone_does_not() {
             assert!(not_understood(&built.plain) >= 2, "{what}");
             assert_eq!(not_understood(&built.annotated), 0, "{what}");
             let made = built.dir.path().join("made");
+            let profile = built.dir.path().join("made.rprof");
             let mut instrument = Command::new(RELIVE);
-            succeed(instrument.args(["instrument", "--verify", "-o"]).args([&made, &built.annotated]));
+            instrument.args(["instrument", "--verify", "-o"]).args([&made, &built.annotated]);
+            succeed(instrument.arg("--profile").arg(&profile));
             let outputs = [&built.plain, &made]
                 .map(|file| succeed(Command::new(file).current_dir(built.dir.path())).stdout);
             assert_eq!(outputs[0], outputs[1], "{what}");
+            // It has no unwind entry, either.
+            let dump = succeed(Command::new(RELIVE).args(["dump", "--functions"]).arg(&profile));
+            let dump = String::from_utf8(dump.stdout).unwrap();
+            let by_hand = dump.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+            let by_hand = by_hand.into_iter().find(|fields| fields[1] == "by_hand").expect(&dump);
+            assert_eq!(by_hand[4..6], ["measured", "60"], "{what}");
         }
     }
 }
@@ -419,7 +491,7 @@ fn a_file_called_like_a_tool_is_none() {
 fn rustc_can_link_by_it() {
     let dir = tempfile::tempdir().unwrap();
     let (script, source) = (dir.path().join("linker"), dir.path().join("a.rs"));
-    fs::write(&script, format!("#!/bin/sh\nexec {RELIVE} cc --no-runtime -- cc \"$@\"\n")).unwrap();
+    fs::write(&script, format!("#!/bin/sh\nexec {RELIVE} cc -- cc \"$@\"\n")).unwrap();
     succeed(Command::new("chmod").arg("+x").arg(&script));
     fs::write(&source, "fn main() { for word in std::env::args().skip(1) { println!(\"{word}\"); } }")
         .unwrap();

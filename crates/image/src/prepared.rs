@@ -1,6 +1,7 @@
 //! Prepared binaries: relive's runtime was linked in, but nothing uses it yet.
 //!
-//! A note says where it is. It begins with [`HEADER`]; behind it are four words of eight bytes:
+//! A note says where it is. It begins with [`header`]; behind it are four words of eight bytes, and as many zeros as
+//! linkers are to leave between what comes before it and what comes behind it:
 //!
 //! | word | |
 //! |---|---|
@@ -17,8 +18,24 @@
 use crate::elf::Segment;
 use relive_code::addr::{AddrRange, LinkAddr};
 
-/// How the note begins: the lengths of its name and of what it says, its type, and its name.
-pub const HEADER: [u8; 20] = *b"\x07\0\0\0\x20\0\0\0\x01\0\0\0relive\0\0";
+/// The length of what comes before the words.
+pub const HEADER: usize = 20;
+
+/// The length of the words.
+pub const WORDS: usize = 32;
+
+/// The length of the note's name; its type and the name.
+const NAME: ([u8; 4], [u8; 12]) = (*b"\x07\0\0\0", *b"\x01\0\0\0relive\0\0");
+
+/// How the note begins if there are `zeros` behind its words: the lengths of its name and of what it says, its type, and its name.
+#[must_use]
+pub fn header(zeros: u32) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..4].copy_from_slice(&NAME.0);
+    header[4..8].copy_from_slice(&(WORDS as u32 + zeros).to_le_bytes());
+    header[8..].copy_from_slice(&NAME.1);
+    header
+}
 
 /// The length of the flag.
 const FLAG: usize = 8;
@@ -37,7 +54,8 @@ pub struct Prepared {
 impl Prepared {
     /// Looks for the note in notes that are loaded at `at`.
     pub(crate) fn find(at: LinkAddr, notes: &[u8], segments: &[Segment<'_>]) -> Option<Self> {
-        let found = notes.windows(HEADER.len()).position(|bytes| bytes == HEADER)? + HEADER.len();
+        let is_header = |bytes: &[u8]| bytes.starts_with(&NAME.0) && bytes.ends_with(&NAME.1);
+        let found = notes.windows(HEADER).position(is_header)? + HEADER;
         let word = |n: usize| {
             let bytes = notes.get(found + 8 * n..)?.first_chunk()?;
             Some((at.offset((found + 8 * n) as u64), u64::from_le_bytes(*bytes)))
@@ -80,7 +98,7 @@ mod tests {
     /// Another note, and the one looked for.
     fn notes(code: LinkAddr, code_len: u64, data: LinkAddr, data_len: u64) -> Vec<u8> {
         let mut notes = b"\x04\0\0\0\x04\0\0\0\x01\0\0\0GNU\0some".to_vec();
-        notes.extend(HEADER);
+        notes.extend(header(0));
         for (to, len) in [(code, code_len), (data, data_len)] {
             let here = NOTES.offset(notes.len() as u64);
             notes.extend(to.since(here).to_le_bytes());

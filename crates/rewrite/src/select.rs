@@ -134,6 +134,7 @@ pub fn check(
     let unwind = &image.unwind;
     if !unwind.frames.is_empty()
         && cfg.blocks.iter().any(|b| b.reached && unwind.frame_holding(b.start).is_none())
+        && !(is_told(image, function) && is_leaf(cfg, survey))
     {
         return Err(Left::NoUnwindEntry);
     }
@@ -165,6 +166,16 @@ pub fn check(
     let bytes = |at| image.elf.bytes_at(at).first_chunk().copied().unwrap_or_default();
     let detours = detour::plan(&places, &dead, bytes).ok_or(Left::TooSmall)?;
     Ok(Movable { detours, dead })
+}
+
+/// Whether whoever compiled or assembled the function describes it.
+fn is_told(image: &Image<'_>, function: &Function<'_>) -> bool {
+    image.stated.covers(function.entry) && image.annotations.units.iter().any(|unit| !unit.is_derived)
+}
+
+/// Whether a function is never on the stack below another one, so that nobody comes by who walks it.
+fn is_leaf(cfg: &Cfg, survey: &Survey) -> bool {
+    !survey.syscall && !cfg.blocks.iter().any(|b| b.reached && b.end.is_call())
 }
 
 /// Whether the function at `at` belongs to split stacks: it finds the body of its caller behind the `ret`

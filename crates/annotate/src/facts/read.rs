@@ -73,6 +73,7 @@ impl Words<'_, '_> {
             no_return: self.code_places()?,
             bytes: self.ranges()?,
             inline: self.ranges()?,
+            rows: self.rows()?,
             jumps: self.jumps()?,
         })
     }
@@ -101,6 +102,11 @@ impl Words<'_, '_> {
         Ok(ranges)
     }
 
+    /// In any section: tables need not be among the code.
+    fn rows(&mut self) -> Result<Vec<(Place, u32)>, FactsError> {
+        (0..self.number()?).map(|_| Ok((self.place()?, self.count()?))).collect()
+    }
+
     fn jumps(&mut self) -> Result<Vec<Jump>, FactsError> {
         let mut jumps = Vec::new();
         for _ in 0..self.number()? {
@@ -122,8 +128,12 @@ impl Words<'_, '_> {
         let at = self.place()?;
         let entry_size = u8::try_from(self.number()?).map_err(|_| self.wrong("a very large entry"))?;
         let is_relative = self.flag()?;
-        let count = u32::try_from(self.number()?).map_err(|_| self.wrong("a very large table"))?;
+        let count = self.count()?;
         Ok(Table { at, entry_size, is_relative, count })
+    }
+
+    fn count(&mut self) -> Result<u32, FactsError> {
+        u32::try_from(self.number()?).map_err(|_| self.wrong("a very large table"))
     }
 
     fn is_code(&self, place: Place) -> bool {

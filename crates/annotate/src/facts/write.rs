@@ -24,6 +24,11 @@ pub(crate) fn write(facts: &Facts<Label>, to: &mut Vec<u8>) {
     words.places(&facts.no_return);
     words.ranges(&facts.bytes);
     words.ranges(&facts.inline);
+    words.number(facts.rows.len() as u64);
+    for &(at, count) in &facts.rows {
+        words.place(at);
+        words.number(count.into());
+    }
     words.number(facts.jumps.len() as u64);
     for jump in &facts.jumps {
         words.place(jump.site);

@@ -13,6 +13,7 @@ mod edges;
 mod function;
 mod kind;
 mod output;
+mod rows;
 mod sections;
 mod statements;
 
@@ -20,6 +21,7 @@ use crate::facts::{self, Facts, Label};
 use function::Function;
 use kind::{Directive, Flow, Hidden, Kind};
 use output::Output;
+use rows::Rows;
 use sections::Sections;
 use statements::{Item, Items, Statement};
 
@@ -41,7 +43,10 @@ pub fn annotate(text: &[u8], name: &str) -> Option<Vec<u8>> {
             Item::Label(_) if !reader.hidden.is_empty() => {}
             // The text has been here before.
             Item::Label(name) if name.starts_with(facts::LABEL) => return None,
-            Item::Label(name) => reader.function.label(name),
+            Item::Label(name) => {
+                reader.function.label(name);
+                reader.rows.label(&mut reader.facts);
+            }
             Item::Statement(statement) => reader.statement(&statement)?,
         }
     }
@@ -53,6 +58,7 @@ struct Reader<'a> {
     facts: Facts<Label>,
     sections: Sections<'a>,
     function: Function<'a>,
+    rows: Rows,
     /// Whether comments that say nothing can go, as `-dA` makes them.
     has_blocks: bool,
     is_intel: bool,
@@ -75,6 +81,7 @@ impl<'a> Reader<'a> {
             facts: Facts::default(),
             sections: Sections::new(),
             function: Function::default(),
+            rows: Rows::default(),
             has_blocks: memchr::memmem::find(text, b"\n# BLOCK ").is_some(),
             is_intel: false,
             is_inline: false,
@@ -120,6 +127,12 @@ impl<'a> Reader<'a> {
         self.function.table_statement(kind, statement, &mut self.output, &mut self.facts);
         self.function.call_statement(kind, statement, &mut self.output, &mut self.facts);
         let at = statement.at;
+        // Of the compiler's own tables more is known.
+        if (self.is_inline || !self.has_blocks) && self.sections.current.may_hold_tables() {
+            self.rows.statement(kind, statement, &mut self.output, &mut self.facts);
+        } else {
+            self.rows.end(&mut self.facts);
+        }
         if kind != Kind::Bytes || self.has_blocks && !self.is_inline {
             self.end_bytes(at);
         }
@@ -219,6 +232,7 @@ impl<'a> Reader<'a> {
     fn end(mut self, at: usize) -> Option<Vec<u8>> {
         self.end_bytes(at);
         self.end_inline(at);
+        self.rows.end(&mut self.facts);
         self.function.end(&mut self.facts);
         if self.facts.is_empty() && !self.has_blocks {
             return None;

@@ -7,6 +7,13 @@ pub(super) struct Section<'a> {
     pub is_code: bool,
 }
 
+impl Section<'_> {
+    /// Whether tables to jump through are where programmers put them. Rows elsewhere are mostly what compilers say to debuggers.
+    pub(super) fn may_hold_tables(&self) -> bool {
+        self.is_code || self.name.starts_with(b".rodata") || self.name.starts_with(b".data")
+    }
+}
+
 /// The section that the assembler is in, and those that it can go back to.
 pub(super) struct Sections<'a> {
     pub current: Section<'a>,

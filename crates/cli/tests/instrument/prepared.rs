@@ -12,7 +12,7 @@ const LINKERS: [&str; 3] = ["gcc -fuse-ld=bfd", "gcc -fuse-ld=gold", "clang-19 -
 /// Writes the object into the lab's folder.
 fn object(lab: &Lab) -> PathBuf {
     let path = lab.path("prepared.o");
-    fs::write(&path, object_file(relive_runtime::IMAGE).expect("the runtime")).expect("a file");
+    fs::write(&path, object_file(relive_runtime::IMAGE, 0).expect("the runtime")).expect("a file");
     path
 }
 

@@ -70,6 +70,12 @@ NOINLINE int jumped_over(long x) {
     return (int)r;
 }
 
+/* A whole function by hand, with its table among the code: nothing but the text says how long that is. */
+int by_hand(unsigned x);
+__asm__(".pushsection .text\n\t.globl by_hand\n\t.type by_hand, @function\nby_hand:\n\tlea 1f(%rip), %rax\n\tmov %edi, %edi\n"
+        "\tmovslq (%rax,%rdi,4), %rdx\n\tadd %rdx, %rax\n\tjmp *%rax\n\t.balign 4\n1:\t.long 10f - 1b, 11f - 1b\n\t.long 12f - 1b\n"
+        "10:\tmov $10, %eax\n\tret\n11:\tmov $11, %eax\n\tret\n12:\tmov $12, %eax\n\tret\n\t.size by_hand, . - by_hand\n\t.popsection");
+
 static NOINLINE __attribute__((noreturn)) void die(void) { exit(3); }
 
 NOINLINE int may_end(int x, __attribute__((noreturn)) void (*end)(void)) {
@@ -85,7 +91,7 @@ int main(void) {
     for (int i = 0; i < 60; i++) {
         sum += unchecked(i % 5, i) + unchecked_too((i + 1) % 5, i);
         sum += computed((const unsigned char *)"\0\1\3\2", labels) + distances((const unsigned char *)"\0\1\0\2");
-        sum += called_over(i) + jumped_over(i) + may_end(i, die);
+        sum += called_over(i) + jumped_over(i) + may_end(i, die) + by_hand(i % 3);
     }
     printf("%ld\n", sum);
     return 0;

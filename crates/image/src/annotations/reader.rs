@@ -84,6 +84,14 @@ pub enum Fault {
         /// The piece.
         piece: LinkAddr,
     },
+    /// A chunk of code that is not there, and that no linker dropped either.
+    #[error("at byte {at:#x}: a chunk about code at {code}, where the program has none")]
+    Elsewhere {
+        /// Where in the section.
+        at: usize,
+        /// Where that code would be.
+        code: LinkAddr,
+    },
     /// Two pieces say different things of the same code.
     #[error("the piece at {piece} overlaps the one at {other}")]
     Overlap {
@@ -117,6 +125,9 @@ pub fn read(section: &[u8], text: &[AddrRange]) -> Found {
     reader.leave_out_overlaps();
     reader.found
 }
+
+/// How far from either end of all addresses nothing is linked.
+const DROPPED: u64 = 0x1000;
 
 struct Reader<'a> {
     section: &'a [u8],
@@ -159,8 +170,13 @@ impl Reader<'_> {
 
     /// Reads a chunk behind its size.
     fn body(&mut self, mut body: Cursor<'_>) -> Result<(), Fault> {
+        let at = body.position();
         let code = LinkAddr(body.u64("address of code")?);
-        if code.0 == 0 || !lies_in(self.text, AddrRange::sized(code, 1)) {
+        if !lies_in(self.text, AddrRange::sized(code, 1)) {
+            // Linkers give code that they dropped an address near one end or the other.
+            if code.0.wrapping_add(DROPPED) >= 2 * DROPPED {
+                return Err(Fault::Elsewhere { at, code });
+            }
             self.found.dropped += 1;
             return Ok(());
         }

@@ -193,6 +193,19 @@ proptest! {
         }
     }
 
+    /// What a linker dropped is passed over; an address that is simply wrong is not.
+    #[test]
+    fn code_that_is_not_there(pieces in pieces(), low in 0..0x1000u64, high in any::<bool>(), wrong in 0x20_0000..u64::MAX / 2) {
+        let Chunk { mut bytes, .. } = write(CODE, &[], &pieces).unwrap();
+        let address = if bytes[3] < 0x80 { 4 } else { 5 };
+        for (at, is_dropped) in [(if high { u64::MAX - low } else { low }, true), (wrong, false)] {
+            bytes[address..][..8].copy_from_slice(&at.to_le_bytes());
+            let found = read(&bytes, &TEXT);
+            prop_assert_eq!((found.dropped, found.faults.len()), if is_dropped { (1, 0) } else { (0, 1) });
+            prop_assert!(found.annotations.pieces.is_empty());
+        }
+    }
+
     #[test]
     fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200)) {
         let header = [0x41, 0x6e, 1, 0xff, 1, 0, 0x10, 0, 0, 0, 0, 0, 0];

@@ -2,8 +2,8 @@
 
 use super::parts::{Parts, Piece};
 use object::elf::{
-    self, R_X86_64_PC32, R_X86_64_PC64, SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHT_NOBITS, SHT_NOTE,
-    SHT_PROGBITS,
+    self, R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PC64, SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHT_NOBITS,
+    SHT_NOTE, SHT_PROGBITS,
 };
 use object::read::elf::ElfFile64;
 use object::write::{Object, Relocation, SectionId, Symbol, SymbolSection};
@@ -12,7 +12,10 @@ use object::{
     SectionFlags, SectionKind, SymbolFlags, SymbolScope,
 };
 use relive_code::addr::LinkAddr;
-use relive_image::prepared::HEADER;
+use relive_image::prepared::{HEADER, WORDS, header};
+
+/// Large data, among sections' flags.
+const SHF_X86_64_LARGE: u64 = 0x1000_0000;
 
 /// What debuggers are told of.
 const SYMBOLS: [&str; 5] =
@@ -25,10 +28,14 @@ const PROMISES: [u8; 32] = *b"\x04\0\0\0\x10\0\0\0\x05\0\0\0GNU\0\x02\0\0\xc0\x0
 /// An object for x86-64 linkers that holds `runtime` (`relive_runtime::IMAGE`). Link it into whatever is to be
 /// prepared, once; not into what is linked again (`-r`), nor into what is no program or library of a Linux process.
 ///
+/// Its note has `note` bytes, or as many as it needs: linkers put notes behind the program headers, and so before all
+/// that code refers to. What comes behind can be moved by a whole page with it.
+///
 /// # Errors
 /// If the runtime is not what it should be; it is part of this program, so that does not happen.
-pub fn object_file(runtime: &[u8]) -> Result<Vec<u8>, String> {
+pub fn object_file(runtime: &[u8], note: u64) -> Result<Vec<u8>, String> {
     let parts = Parts::of(runtime)?;
+    let zeros = note.saturating_sub((HEADER + WORDS) as u64).next_multiple_of(4) as u32;
     let mut file = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
     let mut section = |name: &str, kind, sh_type, flags: u64| {
         let id = file.add_section(Vec::new(), name.into(), kind);
@@ -36,10 +43,11 @@ pub fn object_file(runtime: &[u8]) -> Result<Vec<u8>, String> {
         file.section_mut(id).flags = SectionFlags::Elf { sh_type, sh_flags };
         id
     };
-    let (alloc, write) = (SHF_ALLOC.0, SHF_ALLOC.0 | SHF_WRITE.0);
-    let code = section(".lrodata.relive", SectionKind::Text, SHT_PROGBITS, alloc | SHF_EXECINSTR.0);
-    let data = section(".ldata.relive", SectionKind::Data, SHT_PROGBITS, write);
-    let zero = section(".lbss.relive", SectionKind::UninitializedData, SHT_NOBITS, write);
+    let (alloc, write, large) = (SHF_ALLOC.0, SHF_ALLOC.0 | SHF_WRITE.0, SHF_X86_64_LARGE);
+    let code = section(".lrodata.relive", SectionKind::Text, SHT_PROGBITS, alloc | SHF_EXECINSTR.0 | large);
+    let data = section(".ldata.relive", SectionKind::Data, SHT_PROGBITS, write | large);
+    let zero = section(".lbss.relive", SectionKind::UninitializedData, SHT_NOBITS, write | large);
+    let anchor = section(".bss.relive", SectionKind::UninitializedData, SHT_NOBITS, write);
     let note = section(".note.relive", SectionKind::Note, SHT_NOTE, SHF_ALLOC.0);
     let promises = section(".note.gnu.property", SectionKind::Note, SHT_NOTE, SHF_ALLOC.0);
     // Nothing in here needs an executable stack.
@@ -53,12 +61,14 @@ pub fn object_file(runtime: &[u8]) -> Result<Vec<u8>, String> {
     file.append_section_data(data, &parts.data, parts.align(Piece::Data));
     file.append_section_bss(zero, parts.zeros, parts.align(Piece::Zero));
     file.append_section_data(promises, &PROMISES, 8);
-    file.append_section_data(note, &HEADER, 4);
+    file.append_section_data(note, &header(zeros), 4);
+    refer(&mut file, (note, 0), anchor, 0, R_X86_64_NONE)?;
     for piece in [Piece::Code, Piece::Data] {
         let at = file.append_section_data(note, &[0; 8], 4);
         refer(&mut file, (note, at), id(piece), 0, R_X86_64_PC64)?;
         file.append_section_data(note, &parts.len(piece).to_le_bytes(), 4);
     }
+    file.append_section_data(note, &vec![0; zeros as usize], 4);
     for r in &parts.references {
         refer(&mut file, (id(r.from), r.at), id(r.to), r.addend, R_X86_64_PC32)?;
     }
