@@ -201,8 +201,8 @@ impl Planning<'_> {
             changes.significance = sources.significance(&weights);
         }
         let values = behaviours.iter().any(|behaviour| behaviour.values);
-        let slicing = Slicing { values };
-        let hybrid = Hybrid { above: Slicing { values }, below: Aggressive, threshold: choice.threshold };
+        let slicing = Slicing { values, measured: true };
+        let hybrid = Hybrid { above: Slicing { values, measured: true }, below: Aggressive, threshold: choice.threshold };
         let analysis: &dyn Analysis = match choice.impact {
             Impact::Ba => &Bohner,
             Impact::Ag | Impact::Checked => &Aggressive,
