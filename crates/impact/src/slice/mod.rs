@@ -17,8 +17,10 @@
 //! | `summary` | what depends on what in a function |
 //! | `settle` | the same for all functions |
 //! | `spread` | what is affected |
+//! | `after` | what can run after something is affected |
 //! | `reading` | data that code may read at all |
 
+mod after;
 mod code;
 mod control;
 mod facts;
@@ -32,6 +34,7 @@ mod spread;
 mod summary;
 
 use crate::blocks::Blocks;
+use after::After;
 use code::{Code, Places};
 use control::Dependents;
 use facts::Facts;
@@ -78,6 +81,7 @@ impl Slice {
         let facts = Facts::new(module, &objects, &places, &mut codes, &escapes);
         let dependents: Vec<Dependents> = codes.par_iter().map(|code| dependents(code, &facts)).collect();
         let reading = Reading::new(module, &objects);
+        let after = After::new(module, &codes, &facts, &objects, &reading);
         let mut idle = seeds.idle.clone();
         loop {
             let mut active = seeds.blocks.clone();
@@ -92,7 +96,10 @@ impl Slice {
             };
             let read = reading.by(&idle);
             let data: Vec<u32> = seeds.data.iter().copied().filter(|block| read.contains(block)).collect();
-            let slice = spread::spread(module, &program, &data);
+            let mut slice = spread::spread(module, &program, &data);
+            if let Some(after) = after.of(&active, &idle, &data) {
+                [&mut slice.runs, &mut slice.ways, &mut slice.values].into_iter().for_each(|set| set.retain(&after));
+            }
             let woken: Vec<(u32, u32)> =
                 slice.runs.iter().filter(|&(function, block)| idle.contains(function, block)).collect();
             if woken.is_empty() {

@@ -17,18 +17,26 @@ pub(super) struct Reading<'a> {
     mentions: Vec<Vec<Vec<u64>>>,
     /// Data that is always there to be read: somebody reads it of whom nothing is known.
     always: Vec<u64>,
+    /// Data blocks that no code speaks of and no other data leads to.
+    alone: BTreeSet<u32>,
 }
 
 impl<'a> Reading<'a> {
     pub(super) fn new(module: &'a Module, objects: &'a Objects) -> Self {
         let mentions: Vec<Vec<Vec<u64>>> =
             module.functions.iter().map(|function| mentions(function, objects)).collect();
-        let mut reading = Self { module, objects, mentions, always: Vec::new() };
+        let mut reading = Self { module, objects, mentions, always: Vec::new(), alone: BTreeSet::new() };
         // What no code and no data leads to is read by the loader, or by others who know its name.
         let spoken = reading.reached(reading.mentions.iter().flatten().flatten().copied());
         let nobody = module.data.iter().zip(0..).filter(|(_, block)| !spoken.contains(block));
-        reading.always = nobody.map(|(block, _)| block.address).collect();
+        reading.alone = nobody.map(|(_, number)| number).collect();
+        reading.always = reading.alone.iter().map(|&block| module.data[block as usize].address).collect();
         reading
+    }
+
+    /// Whether no code speaks of a data block, and no other data leads to it: only the loader may know it, or other modules.
+    pub(super) fn is_alone(&self, block: u32) -> bool {
+        self.alone.contains(&block)
     }
 
     /// Data blocks that may be read if some blocks of code do not run.
