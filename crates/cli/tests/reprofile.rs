@@ -120,8 +120,12 @@ fn in_one_command() {
         text(&profile).to_string()
     };
     let check = ["--behaviour", "loops", "--check-profile", &short, "--check-command", "{} 20"];
-    run("checked", &[&check[..], &["--budget", "0"]].concat());
+    run("checked", &[&check[..], &["--budget", "0", "--limit", "0"]].concat());
+    let spared = plan(&by);
+    assert!(!names(&spared["dear"]).is_empty() && spared["measure"] == serde_json::json!([]), "{spared}");
+    run("checked", &[&check[..], &["--budget", "0", "--limit", "1"]].concat());
     let checked = plan(&by);
+    assert!(checked["dear"].is_null(), "{checked}");
     assert!(names(&checked["exempt"]).contains(&"main"), "{checked}");
     // How often the loop in `grow` goes round depends on numbers that come later: what no short run knows.
     let loops = |profile: &str| -> Vec<Vec<String>> {

@@ -74,6 +74,10 @@ pub struct Budget {
     most: u64,
     /// The most that it may cost if its function is moved anyway.
     most_alone: u64,
+    /// What measuring everything costs.
+    all: u128,
+    /// The most that measuring what does not hold may cost.
+    pub(super) limit: u128,
 }
 
 impl Budget {
@@ -102,7 +106,13 @@ impl Budget {
         });
         costs.sort_unstable_by_key(|&(_, own, _)| own);
         let most_alone = affordable(limit, &costs, |&(_, own, _)| (own, own));
-        Self { most, most_alone }
+        Self { most, most_alone, all, limit: u128::MAX }
+    }
+
+    /// The same, and no more than a share of what it costs to measure everything is spent on what does not hold.
+    #[must_use]
+    pub fn within(self, share: f64) -> Self {
+        Self { limit: (self.all as f64 * share) as u128, ..self }
     }
 
     /// Whether an entry is cheap enough to be counted in any case, in a function that is moved anyway or is not.
