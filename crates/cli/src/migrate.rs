@@ -142,7 +142,11 @@ fn show_plan(path: &Path, plan: &Plan) -> Result<()> {
     }
     if !plan.dear.is_empty() {
         let blocks = plan.dear.iter().map(|dear| dear.blocks.len() as u64).sum();
-        writeln!(out, "  too dear to measure {:>9}   blocks (--limit), as they were in the old build", grouped(blocks))?;
+        writeln!(
+            out,
+            "  too dear to measure {:>9}   blocks (--limit), as they were in the old build",
+            grouped(blocks)
+        )?;
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ pub(crate) struct Choice {
         help_heading = "What is measured again")]
     pub(crate) budget: f64,
 
-    /// With --impact checked: measure what does not hold up to this share of what it costs to count everything. Beyond that, the
+    /// With --impact checked: measure what does not hold up to this share of the increments it takes to count everything. Beyond that, the
     /// dearest entries stay as they were, though they do not hold: the plan names them
     #[arg(long, value_name = "SHARE", default_value_t = LIMIT, value_parser = share,
         help_heading = "What is measured again")]
@@ -212,7 +212,11 @@ impl Planning<'_> {
         }
         let values = behaviours.iter().any(|behaviour| behaviour.values);
         let slicing = Slicing { values, measured: true };
-        let hybrid = Hybrid { above: Slicing { values, measured: true }, below: Aggressive, threshold: choice.threshold };
+        let hybrid = Hybrid {
+            above: Slicing { values, measured: true },
+            below: Aggressive,
+            threshold: choice.threshold,
+        };
         let analysis: &dyn Analysis = match choice.impact {
             Impact::Ba => &Bohner,
             Impact::Ag | Impact::Checked => &Aggressive,

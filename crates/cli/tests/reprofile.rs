@@ -205,7 +205,8 @@ fn under_the_engine() {
     let full = blocks(&counted(folder, &two, &[]));
     let fresh = counted(folder, &two, &[&by]);
     let partial = blocks(&fresh);
-    let measured = |name: &str| partial.iter().any(|((function, _), (count, _))| function == name && !count.is_empty());
+    let measured =
+        |name: &str| partial.iter().any(|((function, _), (count, _))| function == name && !count.is_empty());
     assert!(!measured("spread") && !measured("up") && measured("fold") && measured("grow"), "{partial:?}");
     stdout(&["merge", &carried, &fresh, "--plan", &by, "-o", &merged]);
     let merged = blocks(&merged);
@@ -232,7 +233,8 @@ fn under_the_engine() {
         let by = path("drawn.json");
         std::fs::write(&by, drawn.to_string()).expect("a plan");
         let partial = blocks(&counted(folder, &two, &[&by]));
-        let exempt: Vec<&str> = exempt.iter().map(|(_, function)| function["name"].as_str().expect("a name")).collect();
+        let exempt: Vec<&str> =
+            exempt.iter().map(|(_, function)| function["name"].as_str().expect("a name")).collect();
         for (block, (count, _)) in &full {
             if !exempt.contains(&&*block.0) {
                 assert_eq!(partial[block].0, *count, "{seed}: {block:?} without {exempt:?}");
@@ -248,10 +250,23 @@ fn plans_for_something_else_are_not_followed() {
     let [one, two] = [1, 2].map(version);
     let first = profile(folder, "1", &one);
     let by = text(&folder.join("plan.json")).to_string();
-    stdout(&["migrate", &first, "--to", text(&two), "-o", text(&folder.join("carried.rprof")), "--plan", &by]);
+    stdout(&[
+        "migrate",
+        &first,
+        "--to",
+        text(&two),
+        "-o",
+        text(&folder.join("carried.rprof")),
+        "--plan",
+        &by,
+    ]);
     let run = |plan: &str| {
         let output = text(&folder.join("x.rprof")).to_string();
-        let run = relive().args(["run", "-o", &output, "--except", plan, "--"]).arg(&one).output().expect("relive starts");
+        let run = relive()
+            .args(["run", "-o", &output, "--except", plan, "--"])
+            .arg(&one)
+            .output()
+            .expect("relive starts");
         (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
     };
     // The new build is where the plan says, but another is executed.
@@ -263,7 +278,10 @@ fn plans_for_something_else_are_not_followed() {
     std::fs::write(&by, other.to_string()).expect("a plan");
     let (status, said) = run(&by);
     assert_eq!(status, Some(125));
-    assert!(said.contains("plan.json") && said.contains("build 00112233") && said.contains("relive migrate"), "{said}");
+    assert!(
+        said.contains("plan.json") && said.contains("build 00112233") && said.contains("relive migrate"),
+        "{said}"
+    );
     let (status, said) = run(text(&folder.join("none.json")));
     assert_eq!(status, Some(125));
     assert!(said.contains("none.json"), "{said}");

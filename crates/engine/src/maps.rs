@@ -270,7 +270,10 @@ mod tests {
         let file = abi::file_mark(b"/bin/app", b"7");
         let exempt = [(0x1000, 0x1100), (0x1800, 0x1900)].map(|(start, end)| Exempt { file, start, end });
         let mut maps = Maps::new(Box::leak(Box::new(exempt)));
-        for line in [&b"401000-403000 r-xp 00001000 08:01 7 /bin/app"[..], b"501000-503000 r-xp 00001000 08:01 8 /bin/app"] {
+        for line in [
+            &b"401000-403000 r-xp 00001000 08:01 7 /bin/app"[..],
+            b"501000-503000 r-xp 00001000 08:01 8 /bin/app",
+        ] {
             maps.known.push(parse(line).unwrap().0);
         }
         assert!(maps.is_exempt(0x40_1000, 0x40_1100) && maps.is_exempt(0x40_18ff, 0x40_1900));

@@ -17,10 +17,9 @@ fn main() {
     let matching = match_builds(&prints[0], &prints[1]);
     let builds = Builds::new(&old, &new, &matching);
     let changes = Changes::of_builds(&builds);
-    for (title, module, blocks, data) in [
-        ("old", &old, &changes.old, &changes.old_data),
-        ("new", &new, &changes.new, &changes.new_data),
-    ] {
+    for (title, module, blocks, data) in
+        [("old", &old, &changes.old, &changes.old_data), ("new", &new, &changes.new, &changes.new_data)]
+    {
         show(title, module, blocks, data);
     }
     why(&builds, &changes);
@@ -29,7 +28,8 @@ fn main() {
 /// Of blocks that have partners: the first instruction that is not the same, as far as it is one that speaks of a place.
 fn why(builds: &Builds<'_>, changes: &Changes) {
     for pair in &builds.matching.procedures {
-        let (old, new) = (&builds.old.functions[pair.pair.old as usize], &builds.new.functions[pair.pair.new as usize]);
+        let (old, new) =
+            (&builds.old.functions[pair.pair.old as usize], &builds.new.functions[pair.pair.new as usize]);
         for blocks in pair.blocks.iter().filter(|blocks| changes.new.contains(pair.pair.new, blocks.new)) {
             let insns = |function: &Function, block: u32| -> Vec<Insn> {
                 let block = &function.blocks[block as usize];

@@ -24,15 +24,19 @@ impl Idle {
     /// By the counts of the old build. Nothing if they do not tell: if nothing was measured, or others may enter the module anywhere.
     #[must_use]
     pub fn of_builds(builds: &Builds<'_>, changes: &Changes) -> Option<Self> {
-        let starts = |module: &Module| module.functions.iter().any(|f| matches!(module.name(f), "_start" | "main"));
-        let has_run = |function: &Function| function.blocks.iter().any(|block| block.count.is_some_and(|c| c.value() > 0));
+        let starts =
+            |module: &Module| module.functions.iter().any(|f| matches!(module.name(f), "_start" | "main"));
+        let has_run = |function: &Function| {
+            function.blocks.iter().any(|block| block.count.is_some_and(|c| c.value() > 0))
+        };
         if !starts(builds.old) || !starts(builds.new) || !builds.old.functions.iter().any(has_run) {
             return None;
         }
         let mut old = Blocks::none(builds.old);
         for (function, number) in builds.old.functions.iter().zip(0..) {
             if function.state == State::Measured && function.approximate.is_none() {
-                let idle = function.blocks.iter().zip(0..).filter(|(b, _)| b.count.is_some_and(|c| c.value() == 0));
+                let idle =
+                    function.blocks.iter().zip(0..).filter(|(b, _)| b.count.is_some_and(|c| c.value() == 0));
                 idle.for_each(|(_, block)| {
                     old.insert(number, block);
                 });

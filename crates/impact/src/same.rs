@@ -106,7 +106,11 @@ impl<'a> Functions<'a> {
             (None, None) => match (self.old.calls.get(&old.addr().0), self.new.calls.get(&new.addr().0)) {
                 (Some(&a), Some(&b)) => self.same_callee(a, b),
                 // Of code that was not moved, the start-up code of every program, nobody wrote down which import it calls.
-                (None, None) if self.old.is_bare() && self.new.is_bare() && self.is_nowhere(to_old, to_new) => true,
+                (None, None)
+                    if self.old.is_bare() && self.new.is_bare() && self.is_nowhere(to_old, to_new) =>
+                {
+                    true
+                }
                 _ => self.builds.same_place(to_old, to_new),
             },
             _ => false,

@@ -1,9 +1,9 @@
 //! The memory that is shared with all processes of a run.
 
-use crate::{Error, Options};
 use crate::memory;
 use crate::processes;
 use crate::run::arena_options;
+use crate::{Error, Options};
 use relive_abi::engine::{self as abi, Arena as Head, Record};
 use relive_abi::trace::{BUFFER_LEN, RING_LEN, Ring, buffer};
 use relive_abi::{PAGE, page_up};

@@ -277,12 +277,18 @@ impl Seen {
                         let counts = Counts {
                             // That of exempt code is nothing to add, not something that is missing.
                             entered: if is_exempt { Some(0) } else { entered },
-                            stopped: if is_exempt { Vec::new() } else { cut.get(&units).cloned().unwrap_or_default() },
+                            stopped: if is_exempt {
+                                Vec::new()
+                            } else {
+                                cut.get(&units).cloned().unwrap_or_default()
+                            },
                             left: unit.exits.iter().zip(0..).map(left).collect(),
                         };
                         telling.units = units;
                         let places = telling.unit(&unit, &counts);
-                        if let (true, Some(&(file, _))) = (is_exempt, places.as_deref().and_then(<[_]>::first)) {
+                        if let (true, Some(&(file, _))) =
+                            (is_exempt, places.as_deref().and_then(<[_]>::first))
+                        {
                             telling.seen.files[file].has_exempt = true;
                             telling.view.touched.insert(file);
                         }

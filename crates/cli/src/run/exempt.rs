@@ -107,7 +107,9 @@ impl Except {
     pub(super) fn warn(&self) {
         for id in self.builds.keys().filter(|id| !self.executed.contains(*id)) {
             let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-            eprintln!("relive: warning: --except: build {id} was not executed, so nothing of it is in the profile");
+            eprintln!(
+                "relive: warning: --except: build {id} was not executed, so nothing of it is in the profile"
+            );
         }
     }
 }
@@ -168,10 +170,10 @@ mod tests {
     fn neighbours_are_one_stretch() {
         let all = vec![(0x30, 0x40, true), (0x10, 0x1c, true), (0x20, 0x2c, true), (0x50, 0x60, false)];
         assert_eq!(stretches(all), [(0x10, 0x40)]);
-        assert_eq!(stretches(vec![(0x10, 0x20, true), (0x20, 0x30, false), (0x30, 0x40, true)]), [
-            (0x10, 0x20),
-            (0x30, 0x40)
-        ]);
+        assert_eq!(
+            stretches(vec![(0x10, 0x20, true), (0x20, 0x30, false), (0x30, 0x40, true)]),
+            [(0x10, 0x20), (0x30, 0x40)]
+        );
     }
 
     #[test]

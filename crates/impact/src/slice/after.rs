@@ -34,7 +34,8 @@ pub(super) struct After<'a> {
 }
 
 /// Functions by which other things run at the same time, or in turn.
-const CONCURRENT: [&str; 6] = ["pthread_create", "thrd_create", "clone", "swapcontext", "makecontext", "setcontext"];
+const CONCURRENT: [&str; 6] =
+    ["pthread_create", "thrd_create", "clone", "swapcontext", "makecontext", "setcontext"];
 
 impl<'a> After<'a> {
     pub(super) fn new(
@@ -72,15 +73,18 @@ impl<'a> After<'a> {
                 }
             }
         }
-        let alone: Vec<&DataBlock> = module.data.iter().zip(0..).filter(|(_, i)| reading.is_alone(*i)).map(|d| d.0).collect();
+        let alone: Vec<&DataBlock> =
+            module.data.iter().zip(0..).filter(|(_, i)| reading.is_alone(*i)).map(|d| d.0).collect();
         for pointer in &module.pointers {
             let behind = alone.partition_point(|data| data.address <= pointer.at);
-            let is_alone = behind.checked_sub(1).is_some_and(|i| pointer.at < alone[i].address + alone[i].size);
+            let is_alone =
+                behind.checked_sub(1).is_some_and(|i| pointer.at < alone[i].address + alone[i].size);
             let function = module.functions.binary_search_by_key(&pointer.to, |f| f.address);
             after.loaded.extend(function.ok().filter(|_| is_alone).map(|f| f as u32));
         }
         let called: HashSet<u32> = after.bare.values().flatten().copied().collect();
-        let is_root = |f: &u32| !after.callers.contains_key(f) && !facts.taken.contains(f) && !called.contains(f);
+        let is_root =
+            |f: &u32| !after.callers.contains_key(f) && !facts.taken.contains(f) && !called.contains(f);
         after.roots = (0..codes.len() as u32).filter(is_root).collect();
         after
     }
@@ -109,7 +113,9 @@ impl<'a> After<'a> {
                 });
                 let named = insn.address_constants(true).map(|at| at.0);
                 for to in targets.chain(named) {
-                    called.extend(self.module.functions.binary_search_by_key(&to, |f| f.address).ok().map(|f| f as u32));
+                    called.extend(
+                        self.module.functions.binary_search_by_key(&to, |f| f.address).ok().map(|f| f as u32),
+                    );
                 }
             }
         }
@@ -118,7 +124,8 @@ impl<'a> After<'a> {
 
     /// Blocks that can run after a seed. Nothing if that may be all.
     pub(super) fn of(&self, seeds: &Blocks, idle: &Blocks, data: &[u32]) -> Option<Blocks> {
-        if self.unknown || data.iter().any(|&block| self.facts.escaped[self.objects.of_block(block) as usize]) {
+        if self.unknown || data.iter().any(|&block| self.facts.escaped[self.objects.of_block(block) as usize])
+        {
             return None;
         }
         let mut way = Way {
@@ -180,7 +187,9 @@ impl Way<'_> {
     /// Control comes to a block or hub; `back` if callers go on afterwards.
     fn come(&mut self, function: u32, node: u32, back: bool) {
         // With a way back is more than without.
-        if self.nodes[1].contains(&(function, node)) || !self.nodes[usize::from(back)].insert((function, node)) {
+        if self.nodes[1].contains(&(function, node))
+            || !self.nodes[usize::from(back)].insert((function, node))
+        {
             return;
         }
         self.reached.insert(function, node);
@@ -264,8 +273,12 @@ impl Way<'_> {
                 }
             }
         }
-        let bare: Vec<u32> =
-            after.bare.iter().filter(|(_, called)| called.contains(&function)).map(|(&bare, _)| bare).collect();
+        let bare: Vec<u32> = after
+            .bare
+            .iter()
+            .filter(|(_, called)| called.contains(&function))
+            .map(|(&bare, _)| bare)
+            .collect();
         bare.into_iter().for_each(|bare| self.run_bare(bare, true));
         if after.loaded.contains(&function) {
             after.roots.iter().for_each(|&root| self.enter(root));

@@ -39,8 +39,8 @@ use code::{Code, Places};
 use control::Dependents;
 use facts::Facts;
 use objects::Objects;
-use reading::Reading;
 use rayon::prelude::*;
+use reading::Reading;
 use relive_profile::model::Module;
 use settle::Program;
 
@@ -98,7 +98,9 @@ impl Slice {
             let data: Vec<u32> = seeds.data.iter().copied().filter(|block| read.contains(block)).collect();
             let mut slice = spread::spread(module, &program, &data);
             if let Some(after) = after.of(&active, &idle, &data) {
-                [&mut slice.runs, &mut slice.ways, &mut slice.values].into_iter().for_each(|set| set.retain(&after));
+                [&mut slice.runs, &mut slice.ways, &mut slice.values]
+                    .into_iter()
+                    .for_each(|set| set.retain(&after));
             }
             let woken: Vec<(u32, u32)> =
                 slice.runs.iter().filter(|&(function, block)| idle.contains(function, block)).collect();

@@ -68,7 +68,8 @@ impl<'a> Reading<'a> {
                 let data = &self.module.data[block as usize];
                 let pointers = &self.module.pointers;
                 let from = pointers.partition_point(|pointer| pointer.at < data.address);
-                let within = pointers[from..].iter().take_while(|p| p.at < data.address.saturating_add(data.size));
+                let within =
+                    pointers[from..].iter().take_while(|p| p.at < data.address.saturating_add(data.size));
                 within.for_each(|pointer| lead(pointer.to, &mut pending));
             }
         }

@@ -162,12 +162,7 @@ pub(super) fn outcome(
 }
 
 /// What happens in a function.
-pub(super) fn events(
-    around: &Around<'_>,
-    code: &Code,
-    dependents: &Dependents,
-    marks: Marks<'_>,
-) -> Events {
+pub(super) fn events(around: &Around<'_>, code: &Code, dependents: &Dependents, marks: Marks<'_>) -> Events {
     if code.opaque {
         return opaque_events(around, code, marks);
     }
@@ -220,12 +215,7 @@ fn through(mask: Mask, passed: &State) -> Mask {
 }
 
 impl<'a> Analysis<'a> {
-    fn new(
-        around: &'a Around<'a>,
-        code: &'a Code,
-        dependents: &'a Dependents,
-        marks: Marks<'_>,
-    ) -> Self {
+    fn new(around: &'a Around<'a>, code: &'a Code, dependents: &'a Dependents, marks: Marks<'_>) -> Self {
         let nodes = code.graph.len();
         let mut starts = vec![[0; UNITS]; nodes];
         let mut reached = vec![false; nodes];

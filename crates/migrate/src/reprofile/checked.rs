@@ -79,7 +79,8 @@ impl Known<'_> {
         decisions
     }
 
-    /// Does without what is dearest, until the rest may be afforded: of the function that costs most, the entry that does.
+    /// Does without what is dearest, until the rest may be afforded: of the function that costs most, the entry that does. What then still fits is
+    /// measured after all, the cheapest first.
     fn afford(&self, decisions: &mut [Decision]) {
         let mut costs: Vec<Cost> = (0..)
             .zip(decisions.iter().zip(&self.carried.functions))
@@ -87,6 +88,9 @@ impl Known<'_> {
             .map(|(number, (decision, function))| Cost::of(number, decision, function))
             .collect();
         let mut all: u128 = costs.iter().map(|cost| u128::from(cost.now())).sum();
+        let objections: HashMap<usize, Option<Why>> =
+            costs.iter().map(|cost| (cost.function, decisions[cost.function].measure)).collect();
+        let mut left: Vec<(u64, usize, Entry)> = Vec::new();
         let mut dearest: BinaryHeap<(u64, usize)> = costs.iter().map(Cost::now).zip(0..).collect();
         while all > self.budget.limit
             && let Some((before, i)) = dearest.pop()
@@ -98,6 +102,22 @@ impl Known<'_> {
             let now = cost.now();
             all -= u128::from(before - now);
             dearest.push((now, i));
+            left.push((own, i, entry));
+        }
+        left.sort_unstable();
+        for (own, i, entry) in left {
+            let cost = &mut costs[i];
+            let (before, sum) = (cost.now(), cost.sum);
+            cost.sum = sum.saturating_add(own);
+            cost.entries.push((own, entry));
+            let more = u128::from(cost.now() - before);
+            if all + more > self.budget.limit {
+                cost.sum = sum;
+                cost.entries.pop();
+                continue;
+            }
+            all += more;
+            decisions[cost.function].take_back(entry, objections[&cost.function]);
         }
     }
 
@@ -155,8 +175,6 @@ struct Cost {
     sum: u64,
     /// What it costs to measure everything.
     whole: u64,
-    /// What it costs to move it.
-    moved: u64,
 }
 
 impl Cost {
@@ -169,13 +187,12 @@ impl Cost {
             sum: entries.iter().map(|entry| entry.0).fold(0, u64::saturating_add),
             entries,
             whole: price::whole(function),
-            moved: price::moved(function),
         }
     }
 
     /// Without what has been left out.
     fn now(&self) -> u64 {
-        if self.entries.is_empty() { 0 } else { self.sum.min(self.whole).saturating_add(self.moved) }
+        if self.entries.is_empty() { 0 } else { self.sum.min(self.whole) }
     }
 }
 

@@ -94,6 +94,14 @@ impl Decision {
         }
     }
 
+    /// Measures an entry after all, as there is a reason to.
+    pub fn take_back(&mut self, entry: Entry, why: Option<Why>) {
+        if self.dear.remove(&entry) {
+            self.again.insert(entry);
+            self.measure = self.measure.max(why);
+        }
+    }
+
     /// The blocks to count if that costs less than to measure the whole function, from which everything follows; `None` if it
     /// does not. `function` has the counts that are expected of it.
     #[must_use]
