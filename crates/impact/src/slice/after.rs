@@ -49,9 +49,9 @@ impl<'a> After<'a> {
         let names = names.filter_map(|call| module.callee_name(call.callee));
         let slots = module.data.iter().filter(|data| data.kind == DataKind::Import);
         let slots = slots.filter_map(|data| data.name.map(|name| module.text(name)));
-        let bare_name = |name: &str| name.split('@').next().unwrap_or(name).to_owned();
-        let mut names = names.map(|name| bare_name(&name.to_string())).chain(slots.map(bare_name));
-        let concurrent = names.any(|name| CONCURRENT.contains(&&*name));
+        let bare_name = |name: &'a str| name.split('@').next().unwrap_or(name);
+        let mut names = names.map(bare_name).chain(slots.map(bare_name));
+        let concurrent = names.any(|name| CONCURRENT.contains(&name));
         let mut after = Self {
             module,
             codes,
