@@ -47,6 +47,33 @@ pub struct Arena {
     pub mailboxes: [Mailbox; MAILBOXES],
     /// What the arena is divided into.
     pub directory: [Chunk; MOST_CHUNKS],
+    /// How many of those behind this are used.
+    pub exempt_count: u64,
+    /// Code that need not be counted, by file and place: written before any process begins.
+    pub exempt: [Exempt; MOST_EXEMPT],
+}
+
+/// Code in a file that need not be counted.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Exempt {
+    /// Which file: see [`file_mark`].
+    pub file: u64,
+    /// Where it begins in the file.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+}
+
+/// As many stretches of code can be left out of counting. Functions that lie side by side are one.
+pub const MOST_EXEMPT: usize = 1 << 16;
+
+/// Stands for a file, by the last part of its path and its number in decimal digits, as `/proc/PID/maps` has them. What that says of the device is
+/// something else than `stat` tells on some file systems.
+#[must_use]
+pub fn file_mark(path: &[u8], inode: &[u8]) -> u64 {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    crate::hash::fnv1a(crate::hash::of(name), inode)
 }
 
 /// Count blocks and edges.
@@ -122,6 +149,12 @@ pub const DID_NOT_EXECUTE: u32 = 5;
 pub const WILL_RESTRICT: u32 = 6;
 
 impl Arena {
+    /// Code that need not be counted, in order.
+    #[must_use]
+    pub fn exempt(&self) -> &[Exempt] {
+        &self.exempt[..(self.exempt_count as usize).min(MOST_EXEMPT)]
+    }
+
     /// Takes a part of the arena. `None` if it is full.
     pub fn take(&self, kind: u32, process: u32, pid: u32, len: u64) -> Option<u64> {
         let (index, offset) = self.reuse(len).or_else(|| self.fresh(len))?;
@@ -346,8 +379,8 @@ pub struct Unit {
     pub pieces: u32,
     /// How many exits it has.
     pub exits: u32,
-    /// Fill.
-    pub unused: u32,
+    /// Whether nobody wants to know how often it ran: it has no counter then. See [`Exempt`].
+    pub exempt: u32,
 }
 
 /// Instructions one behind the other. Control goes from each piece to the next unless it takes an exit.

@@ -140,6 +140,14 @@ fn show_plan(path: &Path, plan: &Plan) -> Result<()> {
     for (why, count) in plan.reasons() {
         writeln!(out, "  {:>29}   {why}", grouped(count as u64))?;
     }
+    if !plan.dear.is_empty() {
+        let blocks = plan.dear.iter().map(|dear| dear.blocks.len() as u64).sum();
+        writeln!(
+            out,
+            "  too dear to measure {:>9}   blocks (--limit), as they were in the old build",
+            grouped(blocks)
+        )?;
+    }
     Ok(())
 }
 

@@ -99,7 +99,17 @@ pub(crate) struct Choice {
     #[arg(long, value_name = "SHARE", default_value_t = BUDGET, value_parser = share,
         help_heading = "What is measured again")]
     pub(crate) budget: f64,
+
+    /// With --impact checked: measure what does not hold up to this share of the increments it takes to count everything. Beyond that, the
+    /// dearest entries stay as they were, though they do not hold: the plan names them
+    #[arg(long, value_name = "SHARE", default_value_t = LIMIT, value_parser = share,
+        help_heading = "What is measured again")]
+    pub(crate) limit: f64,
 }
+
+/// With what is counted in any case, a quarter of the cost: three quarters are saved whatever changed. What is left out then are few
+/// entries, as a program spends its time in few places.
+const LIMIT: f64 = 0.2;
 
 /// A twentieth leaves the rest of the time to be saved, and is enough for most entries (`relive-benchmarks profmig`).
 const BUDGET: f64 = 0.05;
@@ -201,8 +211,12 @@ impl Planning<'_> {
             changes.significance = sources.significance(&weights);
         }
         let values = behaviours.iter().any(|behaviour| behaviour.values);
-        let slicing = Slicing { values };
-        let hybrid = Hybrid { above: Slicing { values }, below: Aggressive, threshold: choice.threshold };
+        let slicing = Slicing { values, measured: true };
+        let hybrid = Hybrid {
+            above: Slicing { values, measured: true },
+            below: Aggressive,
+            threshold: choice.threshold,
+        };
         let analysis: &dyn Analysis = match choice.impact {
             Impact::Ba => &Bohner,
             Impact::Ag | Impact::Checked => &Aggressive,
@@ -211,7 +225,7 @@ impl Planning<'_> {
         };
         let affected = analysis.affected(&builds, &changes);
         let (name, decisions) = if choice.impact == Impact::Checked {
-            let budget = Budget::new(self.carried, &behaviours, choice.budget);
+            let budget = Budget::new(self.carried, &behaviours, choice.budget).within(choice.limit);
             let runs = self.checks(choice, &behaviours, budget)?;
             let checks: Vec<Check<'_>> =
                 runs.iter().map(|(carried, fresh)| Check { carried, fresh }).collect();
@@ -241,7 +255,7 @@ impl Planning<'_> {
     pub(crate) fn candidates(&self, choice: &Choice) -> Result<HashMap<u64, HashSet<u64>>> {
         let behaviours = choice.behaviours()?;
         let behaviours: Vec<&Behaviour> = behaviours.iter().collect();
-        let budget = Budget::new(self.carried, &behaviours, choice.budget);
+        let budget = Budget::new(self.carried, &behaviours, choice.budget).within(choice.limit);
         Ok(candidates(self.carried, &behaviours, budget))
     }
 

@@ -120,8 +120,12 @@ fn in_one_command() {
         text(&profile).to_string()
     };
     let check = ["--behaviour", "loops", "--check-profile", &short, "--check-command", "{} 20"];
-    run("checked", &[&check[..], &["--budget", "0"]].concat());
+    run("checked", &[&check[..], &["--budget", "0", "--limit", "0"]].concat());
+    let spared = plan(&by);
+    assert!(!names(&spared["dear"]).is_empty() && spared["measure"] == serde_json::json!([]), "{spared}");
+    run("checked", &[&check[..], &["--budget", "0", "--limit", "1"]].concat());
     let checked = plan(&by);
+    assert!(checked["dear"].is_null(), "{checked}");
     assert!(names(&checked["exempt"]).contains(&"main"), "{checked}");
     // How often the loop in `grow` goes round depends on numbers that come later: what no short run knows.
     let loops = |profile: &str| -> Vec<Vec<String>> {
@@ -175,4 +179,110 @@ fn what_is_refused() {
     );
     refused(&["reprofile", &first, "--to", two, "-o", &out, "--", "true"], "{}");
     refused(&["reprofile", &first, "--to", two, "-o", &out, "--", "true", "{}"], "left no profile");
+}
+
+/// What `relive run` counts, with plans or without.
+fn counted(folder: &Path, program: &Path, plans: &[&str]) -> String {
+    let profile = text(&folder.join("run.rprof")).to_string();
+    let mut args = vec!["run", "-o", &profile, "--modules", "*/version*"];
+    plans.iter().for_each(|plan| args.extend(["--except", plan]));
+    args.extend(["--", text(program)]);
+    let run = relive().args(&args).output().expect("relive starts");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr));
+    profile
+}
+
+#[test]
+fn under_the_engine() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let [one, two] = [1, 2].map(version);
+    let first = profile(folder, "1", &one);
+    let path = |name: &str| text(&folder.join(name)).to_string();
+    let (carried, by, merged) = (path("carried.rprof"), path("plan.json"), path("merged.rprof"));
+    stdout(&["migrate", &first, "--to", text(&two), "-o", &carried, "--plan", &by]);
+    let full = blocks(&counted(folder, &two, &[]));
+    let fresh = counted(folder, &two, &[&by]);
+    let partial = blocks(&fresh);
+    let measured =
+        |name: &str| partial.iter().any(|((function, _), (count, _))| function == name && !count.is_empty());
+    assert!(!measured("spread") && !measured("up") && measured("fold") && measured("grow"), "{partial:?}");
+    stdout(&["merge", &carried, &fresh, "--plan", &by, "-o", &merged]);
+    let merged = blocks(&merged);
+    for (block, (count, _)) in &full {
+        assert_eq!(merged[block].0, *count, "{block:?}");
+    }
+    // Whatever is exempt, all others are counted as if nothing were.
+    let found = plan(Path::new(&by));
+    let all: Vec<Value> = ["exempt", "measure"]
+        .iter()
+        .flat_map(|list| found[list].as_array().expect("a list").clone())
+        .map(|function| serde_json::json!({"name": function["name"], "address": function["address"]}))
+        .collect();
+    for seed in 0..6u64 {
+        let draw = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(seed as u32 * 9) & 3;
+        let (exempt, measure): (Vec<_>, Vec<_>) = (0..).zip(all.clone()).partition(|(i, _)| draw(*i) != 0);
+        let mut drawn = found.clone();
+        drawn["exempt"] = exempt.iter().map(|(_, function)| function.clone()).collect();
+        let wanted = measure.into_iter().map(|(_, mut function)| {
+            function["why"] = "drawn".into();
+            function
+        });
+        drawn["measure"] = wanted.collect();
+        let by = path("drawn.json");
+        std::fs::write(&by, drawn.to_string()).expect("a plan");
+        let partial = blocks(&counted(folder, &two, &[&by]));
+        let exempt: Vec<&str> =
+            exempt.iter().map(|(_, function)| function["name"].as_str().expect("a name")).collect();
+        for (block, (count, _)) in &full {
+            if !exempt.contains(&&*block.0) {
+                assert_eq!(partial[block].0, *count, "{seed}: {block:?} without {exempt:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn plans_for_something_else_are_not_followed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let [one, two] = [1, 2].map(version);
+    let first = profile(folder, "1", &one);
+    let by = text(&folder.join("plan.json")).to_string();
+    stdout(&[
+        "migrate",
+        &first,
+        "--to",
+        text(&two),
+        "-o",
+        text(&folder.join("carried.rprof")),
+        "--plan",
+        &by,
+    ]);
+    let run = |plan: &str| {
+        let output = text(&folder.join("x.rprof")).to_string();
+        let run = relive()
+            .args(["run", "-o", &output, "--except", plan, "--"])
+            .arg(&one)
+            .output()
+            .expect("relive starts");
+        (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
+    };
+    // The new build is where the plan says, but another is executed.
+    let (status, said) = run(&by);
+    assert_eq!(status, Some(0));
+    assert!(said.contains("was not executed"), "{said}");
+    let mut other = plan(Path::new(&by));
+    other["new"]["build_id"] = "00112233".into();
+    std::fs::write(&by, other.to_string()).expect("a plan");
+    let (status, said) = run(&by);
+    assert_eq!(status, Some(125));
+    assert!(
+        said.contains("plan.json") && said.contains("build 00112233") && said.contains("relive migrate"),
+        "{said}"
+    );
+    let (status, said) = run(text(&folder.join("none.json")));
+    assert_eq!(status, Some(125));
+    assert!(said.contains("none.json"), "{said}");
 }

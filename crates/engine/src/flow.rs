@@ -83,6 +83,8 @@ impl Flow {
         self.units.push(entered);
         let end = match exits.last() {
             Some(Exit { source: Source::Call(number), .. }) => Some(self.calls[*number as usize]),
+            // A call in code that need not be counted.
+            Some(exit) if is_call(exit) => Some(OUTSIDE),
             // Most calls of the kernel come back. But the engine may have led the program elsewhere.
             _ if exits.iter().any(|e| matches!(e.kind, abi::RETURN | abi::NOWHERE | abi::KERNEL)) => {
                 Some(OUTSIDE)

@@ -96,7 +96,7 @@ impl Cache {
             hot: region.hot,
             cold: region.cold,
             first_exit,
-            counter: self.written.as_ref().and_then(|written| written.guess(pc)),
+            counter: self.written.as_ref().and_then(|written| written.guess(pc, maps)),
             entrance,
             tells_targets: self.written.is_some(),
             calls: &|back, pc| calls.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
@@ -117,7 +117,7 @@ impl Cache {
             }
             let Some(written) = &mut self.written else { break (unit, 0) };
             let shape = written::shape(&unit, maps);
-            let counter = written.counter(pc, shape);
+            let counter = written.counter(pc, shape, &unit, maps);
             if counter == request.counter {
                 let record = written.unit(pc, shape, counter, &mut unit, maps, log);
                 break (unit, record);

@@ -6,7 +6,7 @@ use crate::translate::{LONGEST, Source};
 use alloc::vec::Vec;
 use core::cell::Cell;
 use relive_abi::PAGE;
-use relive_abi::engine::{self as abi};
+use relive_abi::engine::{self as abi, Exempt};
 use relive_abi::{hash, kernel};
 
 /// Executable memory.
@@ -57,6 +57,8 @@ struct What {
     /// Which file, as far as numbers tell; 0 if it is none.
     file: u64,
     inode: u64,
+    /// The same file, as [`abi::file_mark`] has it.
+    mark: u64,
 }
 
 impl Mapping {
@@ -79,14 +81,30 @@ pub struct Maps {
     numbers: u32,
     /// What belongs to the engine.
     own: Vec<(u64, u64)>,
+    /// Code that need not be counted, in order.
+    exempt: &'static [Exempt],
     /// Which one was found last: mostly it is the same again.
     last: Cell<usize>,
 }
 
 impl Maps {
-    /// None.
-    pub const fn new() -> Self {
-        Self { known: Vec::new(), numbers: 0, own: Vec::new(), last: Cell::new(0) }
+    /// None. Some code, wherever it will be, need not be counted.
+    pub const fn new(exempt: &'static [Exempt]) -> Self {
+        Self { known: Vec::new(), numbers: 0, own: Vec::new(), exempt, last: Cell::new(0) }
+    }
+
+    /// Whether code need not be counted.
+    pub fn is_exempt(&self, start: u64, end: u64) -> bool {
+        if self.exempt.is_empty() {
+            return false;
+        }
+        let Some(mapping) = self.find(start).filter(|mapping| mapping.is_file()) else { return false };
+        let at = |address: u64| address.wrapping_add(mapping.what.shift);
+        let behind = self.exempt.partition_point(|e| (e.file, e.start) <= (mapping.what.mark, at(start)));
+        behind
+            .checked_sub(1)
+            .map(|before| &self.exempt[before])
+            .is_some_and(|e| e.file == mapping.what.mark && at(end) <= e.end)
     }
 
     /// Memory that is the engine's, not the program's.
@@ -199,7 +217,8 @@ fn parse(line: &[u8]) -> Option<(Mapping, &[u8], &[u8])> {
     let path = path.unwrap_or_default().trim_ascii();
     let is_file = abi::is_file(path, inode);
     let file = if is_file { hash::fnv1a(hash::of(device), digits) | 1 } else { 0 };
-    let what = What { shift: offset.wrapping_sub(start), file, inode };
+    let mark = if is_file { abi::file_mark(path, digits) } else { 0 };
+    let what = What { shift: offset.wrapping_sub(start), file, inode, mark };
     let (is_writable, is_shared) = (rights[1] == b'w', rights[3] == b's');
     Some((Mapping { start, end, number: 0, what, is_writable, is_shared }, rights, path))
 }
@@ -236,6 +255,7 @@ mod tests {
             parse(b"7f0000001000-7f0000003000 r-xp 00002000 08:01 1234    /usr/lib/with space.so").unwrap();
         assert_eq!((m.start, m.end, m.is_writable), (0x7f00_0000_1000, 0x7f00_0000_3000, false));
         assert!(m.what.inode == 1234 && m.is_file());
+        assert_eq!(m.what.mark, abi::file_mark(b"with space.so", b"1234"));
         assert_eq!(path, b"/usr/lib/with space.so");
         let (m, _, path) = parse(b"1000-2000 rwxp 00000000 00:00 0").unwrap();
         assert!(m.is_writable && path.is_empty() && m.what.inode == 0 && !m.is_file());
@@ -243,5 +263,21 @@ mod tests {
         assert!(!m.is_file());
         assert_eq!(parse(b"1000-2000 rw-s 00000000 00:00 0 [heap]").unwrap().1, b"rw-s");
         assert!(parse(b"").is_none());
+    }
+
+    #[test]
+    fn code_that_need_not_be_counted() {
+        let file = abi::file_mark(b"/bin/app", b"7");
+        let exempt = [(0x1000, 0x1100), (0x1800, 0x1900)].map(|(start, end)| Exempt { file, start, end });
+        let mut maps = Maps::new(Box::leak(Box::new(exempt)));
+        for line in [
+            &b"401000-403000 r-xp 00001000 08:01 7 /bin/app"[..],
+            b"501000-503000 r-xp 00001000 08:01 8 /bin/app",
+        ] {
+            maps.known.push(parse(line).unwrap().0);
+        }
+        assert!(maps.is_exempt(0x40_1000, 0x40_1100) && maps.is_exempt(0x40_18ff, 0x40_1900));
+        assert!(!maps.is_exempt(0x40_1000, 0x40_1101) && !maps.is_exempt(0x40_1100, 0x40_1101));
+        assert!(!maps.is_exempt(0x50_1000, 0x50_1001) && !maps.is_exempt(0x60_1000, 0x60_1001));
     }
 }

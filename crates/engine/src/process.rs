@@ -61,7 +61,7 @@ impl Process {
             arena,
             number,
             pid,
-            maps: Maps::new(),
+            maps: Maps::new(arena.exempt()),
             cache,
             log,
             is_adopted: false,

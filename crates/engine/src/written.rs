@@ -34,6 +34,8 @@ struct Record {
     counter: Option<u32>,
     /// One that began at the same address before.
     older: Option<u32>,
+    /// Whether it need not be counted.
+    is_exempt: bool,
 }
 
 /// A computed jump or call to some place.
@@ -70,17 +72,19 @@ impl Written {
     }
 
     /// The first counter it will have if it is what was there before.
-    pub fn guess(&self, pc: u64) -> Option<u32> {
+    pub fn guess(&self, pc: u64, maps: &Maps) -> Option<u32> {
         match self.latest.get(&pc) {
             Some(&number) => self.units[number as usize].counter,
+            None if maps.is_exempt(pc, pc + 1) => None,
             None => self.fresh(),
         }
     }
 
     /// The first counter that a unit at `pc` has to have.
-    pub fn counter(&self, pc: u64, shape: u64) -> Option<u32> {
+    pub fn counter(&self, pc: u64, shape: u64, unit: &Unit, maps: &Maps) -> Option<u32> {
         match self.find(pc, shape) {
             Some(number) => self.units[number as usize].counter,
+            None if is_exempt(unit, maps) => None,
             None => self.fresh(),
         }
     }
@@ -110,9 +114,15 @@ impl Written {
     ) -> u32 {
         let known = self.find(pc, shape);
         let number = known.unwrap_or(self.units.len() as u32);
+        let is_exempt = is_exempt(unit, maps);
         for (exit, i) in unit.exits.iter_mut().zip(0..) {
-            let call = is_call(exit).then(|| self.flow.call(exit.from));
-            exit.source = call.map_or(Source::Exit(number, i), Source::Call);
+            // Some units that end with a call may be counted and others not: then nothing follows from it.
+            let is_outside = is_exempt || is_call(exit) && maps.is_exempt(exit.from, exit.from + 1);
+            exit.source = match is_call(exit) {
+                _ if is_outside => Source::Outside,
+                true => Source::Call(self.flow.call(exit.from)),
+                false => Source::Exit(number, i),
+            };
         }
         if known.is_some() {
             if !is_in_files(unit, maps) {
@@ -122,19 +132,22 @@ impl Written {
         }
         if counter.is_some() {
             self.counters += unit.counters;
-        } else {
+        } else if !is_exempt {
             log.statistics().lost += 1;
         }
         self.flow.add_unit(&unit.exits, counter.is_some());
         self.write_down(log, maps, counter, unit);
         let older = self.latest.insert(pc, number);
-        self.units.push(Record { shape, counter, older });
+        self.units.push(Record { shape, counter, older, is_exempt });
         number
     }
 
     /// The counter of a way from a site in a unit to another unit.
     pub fn target(&mut self, way: &WayOut, maps: &Maps, log: &mut Log) -> Option<u32> {
         let &WayOut { unit, site, is_call, to, to_unit } = way;
+        if self.units[unit as usize].is_exempt || is_call && maps.is_exempt(site, site + 1) {
+            return None;
+        }
         if let Some(&known) = self.targets.get(&(unit, site, to_unit)) {
             return known;
         }
@@ -156,6 +169,9 @@ impl Written {
     pub fn way(&mut self, from: Source, to: Option<u32>, log: &mut Log) -> Option<u32> {
         if let Some(known) = self.flow.known(from, to) {
             return known;
+        }
+        if from == Source::Outside && to.is_some_and(|to| self.units[to as usize].is_exempt) {
+            return None;
         }
         let counter = if self.flow.closes(from, to) { self.take_one(log) } else { None };
         let (kind, number, exit) = match from {
@@ -194,7 +210,7 @@ impl Written {
             entries: counter.unwrap_or(abi::NO_COUNTER),
             pieces: unit.pieces.len() as u32,
             exits: unit.exits.len() as u32,
-            unused: 0,
+            exempt: is_exempt(unit, maps).into(),
         };
         write_unit(abi::UNIT, log::bytes(&head), unit, log);
         if !is_in_files(unit, maps) {
@@ -232,6 +248,11 @@ fn code(piece: &Piece) -> &[u8] {
     let len = piece.end.saturating_sub(piece.start) as usize;
     // SAFETY: decoded just now. If the program takes it away meanwhile, it would find that out itself.
     unsafe { core::slice::from_raw_parts(piece.start as *const u8, len) }
+}
+
+/// Whether all its code need not be counted.
+fn is_exempt(unit: &Unit, maps: &Maps) -> bool {
+    unit.pieces.iter().all(|piece| maps.is_exempt(piece.start, piece.end))
 }
 
 /// Whether all its code can be read in files later.

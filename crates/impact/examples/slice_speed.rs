@@ -21,7 +21,8 @@ fn main() {
     let step = (described.len() / count.max(1)).max(1);
     let (mut shares, mut seconds) = (Vec::new(), Vec::new());
     for &function in described.iter().step_by(step).take(count) {
-        let mut seeds = Seeds { blocks: Blocks::none(&module), data: Vec::new() };
+        let mut seeds =
+            Seeds { blocks: Blocks::none(&module), data: Vec::new(), idle: Blocks::none(&module) };
         seeds.blocks.insert_function(function);
         let start = Instant::now();
         let slice = Slice::forward(&module, &seeds);

@@ -14,6 +14,7 @@ use crate::builds::Builds;
 use crate::calls::Calls;
 use crate::changes::Changes;
 use crate::constructs::Level;
+use crate::idle::Idle;
 use crate::slice::{Seeds, Slice};
 use relive_profile::model::Module;
 
@@ -88,6 +89,9 @@ impl Analysis for Bohner {
 pub struct Slicing {
     /// Whether blocks that run as often as before but may compute something else are affected too.
     pub values: bool,
+    /// Whether it is about the runs that were measured, of which the old build has counts, and not about all there may be: then what did not
+    /// run, and need not run now, affects nobody.
+    pub measured: bool,
 }
 
 impl Analysis for Slicing {
@@ -96,8 +100,14 @@ impl Analysis for Slicing {
     }
 
     fn affected(&self, builds: &Builds<'_>, changes: &Changes) -> Affected {
-        let of = |module: &Module, blocks: &Blocks, data: &[u32]| {
-            let slice = Slice::forward(module, &Seeds { blocks: blocks.clone(), data: data.to_vec() });
+        let idle = if self.measured { Idle::of_builds(builds, changes) } else { None };
+        let idle = idle.unwrap_or_else(|| Idle {
+            old: Blocks::none(builds.old),
+            new: Blocks::none(builds.new),
+            seeds: changes.new.clone(),
+        });
+        let of = |module: &Module, blocks: &Blocks, data: &[u32], idle: Blocks| {
+            let slice = Slice::forward(module, &Seeds { blocks: blocks.clone(), data: data.to_vec(), idle });
             let mut all = slice.runs;
             all.extend(&slice.ways);
             if self.values {
@@ -108,8 +118,8 @@ impl Analysis for Slicing {
         };
         Affected {
             level: Level::STATEMENT,
-            old: of(builds.old, &changes.old, &changes.old_data),
-            new: of(builds.new, &changes.new, &changes.new_data),
+            old: of(builds.old, &changes.old, &changes.old_data, idle.old),
+            new: of(builds.new, &idle.seeds, &changes.new_data, idle.new),
         }
     }
 }

@@ -43,6 +43,13 @@ impl Blocks {
         }
     }
 
+    /// Leaves only what another set of the same module has too.
+    pub fn retain(&mut self, other: &Self) {
+        for (own, others) in self.0.iter_mut().zip(&other.0) {
+            own.iter_mut().zip(others).for_each(|(own, other)| *own &= other);
+        }
+    }
+
     /// Puts all blocks of a function in.
     pub fn insert_function(&mut self, function: u32) {
         if let Some(blocks) = self.0.get_mut(function as usize) {

@@ -5,7 +5,7 @@ use crate::builds::{Builds, Place, place};
 use crate::same::Functions;
 use crate::significance::Weights;
 use rayon::prelude::*;
-use relive_profile::model::{DataKind, Module};
+use relive_profile::model::{DataBlock, DataKind, Module, Pointer};
 
 /// What changed, on both sides.
 #[derive(Clone, Debug)]
@@ -100,20 +100,27 @@ fn same_data(builds: &Builds<'_>, old: u32, new: u32) -> bool {
     }
     // How long a text is, its hash tells: what follows belongs to nobody.
     let same_len = a.size == b.size || a.kind == DataKind::Text || a.kind == DataKind::JumpTable;
+    // What looks like a text and is nothing but pointers, of the loader above all, has other bytes wherever they lead.
+    let only_pointers = |module: &Module, block: &DataBlock| {
+        block.size > 0 && pointers(module, block.address, block.size).len() as u64 * 8 == block.size
+    };
+    let both = only_pointers(builds.old, a) && only_pointers(builds.new, b);
     a.kind == b.kind
-        && a.hash == b.hash
+        && (a.hash == b.hash || both)
         && same_len
         && same_pointers(builds, (a.address, a.size), (b.address, b.size))
 }
 
+/// The pointers in some data.
+fn pointers(module: &Module, start: u64, len: u64) -> &[Pointer] {
+    let from = module.pointers.partition_point(|p| p.at < start);
+    let to = module.pointers.partition_point(|p| p.at < start.saturating_add(len));
+    &module.pointers[from..to]
+}
+
 fn same_pointers(builds: &Builds<'_>, (old, old_len): (u64, u64), (new, new_len): (u64, u64)) -> bool {
-    let within = |module: &Module, start: u64, len: u64| {
-        let from = module.pointers.partition_point(|p| p.at < start);
-        let to = module.pointers.partition_point(|p| p.at < start.saturating_add(len));
-        from..to
-    };
-    let a = &builds.old.pointers[within(builds.old, old, old_len)];
-    let b = &builds.new.pointers[within(builds.new, new, new_len)];
+    let a = pointers(builds.old, old, old_len);
+    let b = pointers(builds.new, new, new_len);
     a.len() == b.len()
         && a.iter().zip(b).all(|(x, y)| {
             let known = |module: &Module, to| place(module, to).is_some();

@@ -16,6 +16,7 @@ pub mod builds;
 pub mod calls;
 pub mod changes;
 pub mod constructs;
+pub mod idle;
 mod same;
 pub mod significance;
 pub mod slice;

@@ -4,10 +4,10 @@
 //! Stricter than any level of matching but 0. A block that names another register may well mean the same, but whether it does
 //! is decided outside of it; who asks here wants to know what is certain.
 
-use crate::builds::Builds;
+use crate::builds::{Builds, place};
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, Insn, MemoryOperand, Operand};
-use relive_profile::model::{Callee, EdgeKind, Function, Node};
+use relive_profile::model::{Callee, EdgeKind, Function, Module, Node};
 use std::collections::HashMap;
 
 /// Two functions side by side.
@@ -17,12 +17,19 @@ pub(crate) struct Functions<'a> {
     new: Side<'a>,
     /// New blocks and their partners.
     partner: HashMap<u32, u32>,
+    /// Whether numbers in code may be addresses: it was linked for fixed ones.
+    absolute: bool,
 }
+
+/// Code that is linked for a fixed address lies far above; other code begins in the first pages.
+const FIXED: u64 = 0x1_0000;
 
 impl<'a> Functions<'a> {
     pub(crate) fn new(builds: &'a Builds<'a>, old: u32, new: u32) -> Self {
+        let lowest = |module: &Module| module.functions.iter().map(|f| f.address).min().unwrap_or(0);
         Self {
             builds,
+            absolute: lowest(builds.old).min(lowest(builds.new)) >= FIXED,
             old: Side::new(&builds.old.functions[old as usize]),
             new: Side::new(&builds.new.functions[new as usize]),
             partner: builds.blocks(new).iter().map(|pair| (pair.new, pair.old)).collect(),
@@ -58,7 +65,8 @@ impl<'a> Functions<'a> {
                     self.same_number(x.cast_unsigned(), y.cast_unsigned())
                 }
                 (Some(Operand::Memory(x)), Some(Operand::Memory(y))) => {
-                    is_address |= x.displacement != y.displacement;
+                    // The same place is written down in other bytes if the code that speaks of it has moved.
+                    is_address |= x.displacement != y.displacement || x.fixed;
                     self.same_memory(x, y)
                 }
                 (Some(Operand::Target(x)), Some(Operand::Target(y))) => {
@@ -75,12 +83,20 @@ impl<'a> Functions<'a> {
 
     /// A number that may be an address must lead to partners, any other must be itself.
     fn same_number(&self, old: u64, new: u64) -> bool {
-        if self.builds.is_place(old, new) { self.builds.same_place(old, new) } else { old == new }
+        if self.absolute && self.builds.is_place(old, new) {
+            self.builds.same_place(old, new)
+        } else {
+            old == new
+        }
     }
 
     fn same_memory(&self, old: MemoryOperand, new: MemoryOperand) -> bool {
         let (x, y) = (old.displacement.cast_unsigned(), new.displacement.cast_unsigned());
-        let same_place = if old.thread_local { x == y } else { self.same_number(x, y) };
+        let same_place = match old.fixed && !old.thread_local && self.builds.is_place(x, y) {
+            true => self.builds.same_place(x, y),
+            false if old.thread_local => x == y,
+            false => self.same_number(x, y),
+        };
         same_place && MemoryOperand { displacement: new.displacement, ..old } == new
     }
 
@@ -89,10 +105,21 @@ impl<'a> Functions<'a> {
             (Some(a), Some(b)) => self.partner.get(b) == Some(a),
             (None, None) => match (self.old.calls.get(&old.addr().0), self.new.calls.get(&new.addr().0)) {
                 (Some(&a), Some(&b)) => self.same_callee(a, b),
+                // Of code that was not moved, the start-up code of every program, nobody wrote down which import it calls.
+                (None, None)
+                    if self.old.is_bare() && self.new.is_bare() && self.is_nowhere(to_old, to_new) =>
+                {
+                    true
+                }
                 _ => self.builds.same_place(to_old, to_new),
             },
             _ => false,
         }
+    }
+
+    /// Whether two addresses are in no code or data that is described: stubs of the linker.
+    fn is_nowhere(&self, old: u64, new: u64) -> bool {
+        place(self.builds.old, old).is_none() && place(self.builds.new, new).is_none()
     }
 
     fn same_callee(&self, old: Callee, new: Callee) -> bool {
@@ -148,6 +175,11 @@ impl<'a> Side<'a> {
             out,
             cases: function.cases.iter().copied().collect(),
         }
+    }
+
+    /// Whether nothing but blocks is described.
+    fn is_bare(&self) -> bool {
+        self.function.edges.is_empty() && self.calls.is_empty()
     }
 
     fn code(&self, block: u32) -> Option<Code<'a>> {

@@ -1,8 +1,9 @@
 //! The memory that is shared with all processes of a run.
 
-use crate::Error;
 use crate::memory;
 use crate::processes;
+use crate::run::arena_options;
+use crate::{Error, Options};
 use relive_abi::engine::{self as abi, Arena as Head, Record};
 use relive_abi::trace::{BUFFER_LEN, RING_LEN, Ring, buffer};
 use relive_abi::{PAGE, page_up};
@@ -43,22 +44,22 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Arena {
-    /// A new one.
+    /// A new one, for what is asked for.
     ///
     /// # Errors
     /// If the kernel has no memory.
-    pub fn new(options: u32, cache_len: u64) -> Result<Self, Error> {
-        Self::of(memory::file()?, options, cache_len)
+    pub fn new(options: &Options) -> Result<Self, Error> {
+        Self::of(memory::file()?, options)
     }
 
     /// One in an empty file that somebody else has made.
-    pub(crate) fn open(path: &str, options: u32, cache_len: u64) -> Result<Self, Error> {
+    pub(crate) fn open(path: &str, options: &Options) -> Result<Self, Error> {
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(|error| Error::Kernel { what: "the memory shared with it", error })?;
-        Self::of(file, options, cache_len)
+        Self::of(file, options)
     }
 
-    fn of(file: File, options: u32, cache_len: u64) -> Result<Self, Error> {
+    fn of(file: File, options: &Options) -> Result<Self, Error> {
         let len = room();
         file.set_len(len).map_err(|error| Error::Kernel { what: "no room for counters", error })?;
         let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
@@ -72,9 +73,12 @@ impl Arena {
         unsafe {
             (*at).magic = abi::MAGIC;
             (*at).len = len;
-            (*at).options = options;
+            (*at).options = arena_options(options);
             (*at).tool = std::process::id();
-            (*at).cache_len = cache_len;
+            (*at).cache_len = options.cache_len;
+            let exempt = options.exempt.len().min(abi::MOST_EXEMPT);
+            (&mut (*at).exempt)[..exempt].copy_from_slice(&options.exempt[..exempt]);
+            (*at).exempt_count = exempt as u64;
             (*at).next.store((size_of::<Head>() as u64).next_multiple_of(1 << 20), Ordering::Relaxed);
         }
         Ok(Self { file: Arc::new(file), mapped: Arc::new(Mapped { at, len }), at, len })

@@ -8,7 +8,7 @@ use crate::arena::Arena;
 use crate::image::Image;
 use crate::inject::{Caller, LONG_MODE};
 use crate::processes::{is_running, maps, status, threads};
-use crate::run::{Options, arena_options};
+use crate::run::Options;
 use crate::tracee::{Place, Tracee};
 use libc::{pid_t, user_regs_struct};
 use relive_abi::engine::{self as abi, ARENA_LEN, HOME, Visit, ZONE};
@@ -135,8 +135,7 @@ fn move_in(pid: pid_t, held: &mut [Held], image: &Image, options: &Options) -> R
     let place = caller.map_engine(image)?;
     first.write(place.start, b"relive\0")?;
     let fd = caller.call(libc::SYS_memfd_create, [place.start, libc::MFD_CLOEXEC.into(), 0, 0, 0, 0])?;
-    let arena =
-        Arena::open(&format!("/proc/{}/fd/{fd}", first.tid), arena_options(options), options.cache_len)?;
+    let arena = Arena::open(&format!("/proc/{}/fd/{fd}", first.tid), options)?;
     let mapped = caller.map_arena(&arena, fd)?;
     drop(caller);
     first.write(place.start, image.bytes())?;

@@ -80,7 +80,8 @@ impl Flow {
         self.units.push(Some(entry));
         let end = match exits.last() {
             Some(exit) if matches!(exit.kind.into(), abi::CALL | abi::INDIRECT_CALL) => {
-                Some(Some(self.call(exit.number)))
+                // One in code that need not be counted has no sum.
+                Some((exit.number != abi::NO_CALL).then(|| self.call(exit.number)))
             }
             _ if exits.iter().any(|e| matches!(e.kind.into(), abi::RETURN | abi::NOWHERE | abi::KERNEL)) => {
                 Some(None)

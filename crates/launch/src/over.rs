@@ -118,6 +118,7 @@ fn is_gone(pid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Options;
     use relive_abi::engine::{LOG, LOG_LEN, LogHead, Record};
 
     /// A process that is over as soon as its log says so, with as many records.
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn nothing_is_missing_of_a_process_that_ends_while_another_is_told_of() {
-        let arena = Arena::new(0, 0).expect("memory");
+        let arena = Arena::new(&Options::default()).expect("memory");
         let (first, second) = (begin(&arena, 0, 1), begin(&arena, 1, 1));
         end(&arena, first);
         let mut told = Vec::new();

@@ -11,7 +11,7 @@ use crate::measure::leave_all;
 use crate::over::{self, Each};
 use crate::tracee::wait;
 use libc::pid_t;
-use relive_abi::engine::{ALONE, COUNT, TIME, TRACE, TRACE_MEMORY, TRACE_ORDER, VERIFY};
+use relive_abi::engine::{ALONE, COUNT, Exempt, TIME, TRACE, TRACE_MEMORY, TRACE_ORDER, VERIFY};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -27,6 +27,7 @@ pub struct Trace {
 }
 
 /// How to run a command.
+#[derive(Default)]
 pub struct Options {
     /// The command and its arguments.
     pub command: Vec<OsString>,
@@ -42,6 +43,8 @@ pub struct Options {
     pub cache_len: u64,
     /// Whether to write down which way control goes, and perhaps accesses to memory.
     pub trace: Option<Trace>,
+    /// Code that need not be counted.
+    pub exempt: Vec<Exempt>,
 }
 
 /// How it ended.
@@ -81,7 +84,7 @@ fn run_with(options: &Options, tell: impl FnOnce(&Arena, &Receiver<()>) + Send) 
     let limits = Limits::raise();
     let blocked = follow::keep_news();
     let image = Image::new();
-    let arena = Arena::new(arena_options(options), options.cache_len)?;
+    let arena = Arena::new(options)?;
     let Child { pid, hold, error } = start(&options.command, &limits, &blocked)?;
     leave_signals_to(pid);
     follow::seize(pid)?;

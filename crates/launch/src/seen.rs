@@ -41,6 +41,8 @@ pub struct File {
     pub ways: HashMap<(u64, u64), Place>,
     /// Code that ran when there were no counters any more.
     pub uncounted: Vec<(u64, u64)>,
+    /// Whether code ran that need not be counted.
+    pub has_exempt: bool,
     /// How much of `straight` has been put together already.
     compact: usize,
 }
@@ -269,14 +271,27 @@ impl Seen {
                             abi::GUESS => process.count(exit.number),
                             _ => taken.of(units, n),
                         };
+                        let is_exempt = head.exempt != 0;
                         let is_counted = head.entries != abi::NO_COUNTER;
+                        let entered = is_counted.then(|| process.count(head.entries));
                         let counts = Counts {
-                            entered: is_counted.then(|| process.count(head.entries)),
-                            stopped: cut.get(&units).cloned().unwrap_or_default(),
+                            // That of exempt code is nothing to add, not something that is missing.
+                            entered: if is_exempt { Some(0) } else { entered },
+                            stopped: if is_exempt {
+                                Vec::new()
+                            } else {
+                                cut.get(&units).cloned().unwrap_or_default()
+                            },
                             left: unit.exits.iter().zip(0..).map(left).collect(),
                         };
                         telling.units = units;
-                        telling.unit(&unit, &counts);
+                        let places = telling.unit(&unit, &counts);
+                        if let (true, Some(&(file, _))) =
+                            (is_exempt, places.as_deref().and_then(<[_]>::first))
+                        {
+                            telling.seen.files[file].has_exempt = true;
+                            telling.view.touched.insert(file);
+                        }
                     }
                     units += 1;
                 }
@@ -308,6 +323,7 @@ impl Seen {
                 targets: HashMap::new(),
                 ways: HashMap::new(),
                 uncounted: Vec::new(),
+                has_exempt: false,
                 compact: 0,
             });
             files.len() - 1

@@ -2,6 +2,7 @@
 
 use super::{Of, Once};
 use crate::functions::is_as_traced;
+use crate::run::exempt::Except;
 use crate::run::save::{Describe, save_all};
 use crate::traced::Traced;
 use anyhow::Result;
@@ -61,7 +62,7 @@ impl Once for Args {
                 |trace| trace.with_extension("rprof"),
             )
         });
-        save_all(&self.describe, &output, &seen, traced.began, changed)
+        save_all(&self.describe, &output, &seen, traced.began, changed, Except::default())
     }
 }
 

@@ -1,9 +1,11 @@
 //! `relive run`: runs a command under the engine and leaves a profile of everything it executed.
 
+pub(crate) mod exempt;
 mod modules;
 mod perf_map;
 pub(crate) mod save;
 
+use self::exempt::Except;
 use self::save::{Describe, save_all};
 use crate::output::grouped;
 use anyhow::{Result, bail};
@@ -26,6 +28,8 @@ EXAMPLES:
       all programs that `make check` starts, in one profile
   relive report tests.rprof
       what they did
+  relive run --except plan.json -o fresh.rprof -- ./app-1.1 input && relive merge carried.rprof fresh.rprof --plan plan.json -o all.rprof
+      functions whose old counts hold, by a plan of `relive migrate`, are not counted and cost nothing
   relive run --attach 4711 --for 30s -o server.rprof
       a server that is running already, and what it starts: after half a minute it goes on as if nothing had been. Without
       --for, until Ctrl-C
@@ -53,6 +57,11 @@ pub(crate) struct Args {
     /// How much translated code a process may have before it is given up and made anew, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=65536))]
     cache_size: u64,
+
+    /// Do not count functions that a plan (`relive migrate --plan`) says need not be measured: `relive merge --plan` then adds what is
+    /// known of them. Can be given several times, for programs and libraries
+    #[arg(long, value_name = "PLAN", conflicts_with = "no_count")]
+    except: Vec<PathBuf>,
 
     /// Run it without counting anything and leave no profile: shows what the engine alone costs
     #[arg(long, conflicts_with_all = ["output", "per_process", "all_code"])]
@@ -88,6 +97,13 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         eprintln!("relive: {error:#}");
         return ExitCode::from(125);
     }
+    let except = match Except::read(&args.except, &args.command) {
+        Ok(except) => except,
+        Err(error) => {
+            eprintln!("relive: {error:#}");
+            return ExitCode::from(125);
+        }
+    };
     let options = Options {
         command: args.command.clone(),
         count: !args.no_count,
@@ -96,6 +112,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         follow: args.follow_children == "yes",
         cache_len: args.cache_size << 20,
         trace: None,
+        exempt: except.code.clone(),
     };
     let since = SystemTime::now();
     let mut total = Total::default();
@@ -132,7 +149,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         total.show_verified();
     }
     if !args.no_count
-        && let Err(error) = save_all(&args.describe, &output, &seen, since, HashSet::new())
+        && let Err(error) = save_all(&args.describe, &output, &seen, since, HashSet::new(), except)
     {
         eprintln!("relive: {error:#}");
         return ExitCode::from(125);

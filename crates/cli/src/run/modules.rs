@@ -1,5 +1,6 @@
 //! What was seen of a run, as modules of a profile.
 
+use super::exempt::Except;
 use super::perf_map::PerfMap;
 use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result};
@@ -40,6 +41,8 @@ pub(super) struct Describing {
     all_code: bool,
     /// Files that are not what was executed any more.
     changed: HashSet<PathBuf>,
+    /// What was not to be measured.
+    pub(super) except: Except,
     files: HashMap<PathBuf, Module>,
 }
 
@@ -50,8 +53,9 @@ impl Describing {
         is_for_many: bool,
         all_code: bool,
         changed: HashSet<PathBuf>,
+        except: Except,
     ) -> Self {
-        Self { since, is_for_many, all_code, changed, files: HashMap::new() }
+        Self { since, is_for_many, all_code, changed, except, files: HashMap::new() }
     }
 
     /// A module for all code of each origin that somebody wants to see.
@@ -67,7 +71,7 @@ impl Describing {
         let mut modules = Vec::new();
         for (number, file) in seen.files.iter().enumerate() {
             let subject = Subject { file, number, known: &known, seen };
-            let has_run = !file.straight.is_empty() || !file.uncounted.is_empty();
+            let has_run = !file.straight.is_empty() || !file.uncounted.is_empty() || file.has_exempt;
             let Some(own) = known[number].as_ref().filter(|own| has_run && wanted(&own.foreign.path)) else {
                 continue;
             };
@@ -83,6 +87,7 @@ impl Describing {
                     Survey::new(&image, &program).module(None, &own.foreign.path, &Watch::default())
                 }
             };
+            self.except.mark(&mut module);
             subject.observed().fill(&mut module);
             modules.push(module);
         }

@@ -1,5 +1,6 @@
 //! Writes down what was seen of a run: one profile, or one for each process.
 
+use super::exempt::Except;
 use super::modules::Describing;
 use crate::output::{grouped, write_to};
 use anyhow::Result;
@@ -31,19 +32,22 @@ pub(crate) struct Describe {
 
 /// Writes one profile, or one for each process.
 ///
-/// The command began at some time; files that were executed and are something else now are left out.
+/// The command began at some time; files that were executed and are something else now are left out, and so are functions that were not
+/// to be measured.
 pub(crate) fn save_all(
     describe: &Describe,
     output: &Path,
     seen: &BTreeMap<u32, Seen>,
     since: SystemTime,
     changed: HashSet<PathBuf>,
+    except: Except,
 ) -> Result<()> {
-    let mut describing = Describing::new(since, describe.per_process, describe.all_code, changed);
+    let mut describing = Describing::new(since, describe.per_process, describe.all_code, changed, except);
     for (&number, seen) in seen {
         let output = if number == 0 { output.to_owned() } else { numbered(output, number) };
         save(describe, &output, seen, &mut describing)?;
     }
+    describing.except.warn();
     Ok(())
 }
 

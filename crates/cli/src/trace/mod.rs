@@ -120,6 +120,7 @@ fn trace(args: &Args) -> Result<Ended> {
         follow: args.follow_children == "yes",
         cache_len: args.cache_size << 20,
         trace: Some(Trace { memory: !args.control_flow_only, order: !args.control_flow_only }),
+        exempt: Vec::new(),
     };
     if args.no_store && args.analyze.is_empty() {
         return without_recording(args, &options);

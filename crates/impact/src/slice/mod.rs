@@ -17,7 +17,10 @@
 //! | `summary` | what depends on what in a function |
 //! | `settle` | the same for all functions |
 //! | `spread` | what is affected |
+//! | `after` | what can run after something is affected |
+//! | `reading` | data that code may read at all |
 
+mod after;
 mod code;
 mod control;
 mod facts;
@@ -25,16 +28,19 @@ mod imports;
 mod mask;
 mod objects;
 mod provenance;
+mod reading;
 mod settle;
 mod spread;
 mod summary;
 
 use crate::blocks::Blocks;
+use after::After;
 use code::{Code, Places};
 use control::Dependents;
 use facts::Facts;
 use objects::Objects;
 use rayon::prelude::*;
+use reading::Reading;
 use relive_profile::model::Module;
 use settle::Program;
 
@@ -45,6 +51,9 @@ pub struct Seeds {
     pub blocks: Blocks,
     /// Data whose content is other when the program starts: indices into [`Module::data`].
     pub data: Vec<u32>,
+    /// Blocks that a run did not come to, of which the slice is to be: they run only if something that decides about it is affected. None
+    /// of them, for all runs there may be.
+    pub idle: Blocks,
 }
 
 /// What may be affected.
@@ -71,14 +80,36 @@ impl Slice {
             .unzip();
         let facts = Facts::new(module, &objects, &places, &mut codes, &escapes);
         let dependents: Vec<Dependents> = codes.par_iter().map(|code| dependents(code, &facts)).collect();
-        let program = Program {
-            codes: &codes,
-            dependents: &dependents,
-            facts: &facts,
-            objects: &objects,
-            seeds: &seeds.blocks,
-        };
-        spread::spread(module, &program, &seeds.data)
+        let reading = Reading::new(module, &objects);
+        let after = After::new(module, &codes, &facts, &objects, &reading);
+        let mut idle = seeds.idle.clone();
+        loop {
+            let mut active = seeds.blocks.clone();
+            idle.iter().for_each(|(function, block)| active.remove(function, block));
+            let program = Program {
+                codes: &codes,
+                dependents: &dependents,
+                facts: &facts,
+                objects: &objects,
+                seeds: &active,
+                idle: &idle,
+            };
+            let read = reading.by(&idle);
+            let data: Vec<u32> = seeds.data.iter().copied().filter(|block| read.contains(block)).collect();
+            let mut slice = spread::spread(module, &program, &data);
+            if let Some(after) = after.of(&active, &idle, &data) {
+                [&mut slice.runs, &mut slice.ways, &mut slice.values]
+                    .into_iter()
+                    .for_each(|set| set.retain(&after));
+            }
+            let woken: Vec<(u32, u32)> =
+                slice.runs.iter().filter(|&(function, block)| idle.contains(function, block)).collect();
+            if woken.is_empty() {
+                return slice;
+            }
+            // They may run now, and do something to others.
+            woken.into_iter().for_each(|(function, block)| idle.remove(function, block));
+        }
     }
 
     /// All of them.

@@ -5,7 +5,7 @@ use super::control::Dependents;
 use super::facts::Facts;
 use super::mask::{self, KEPT, bit};
 use super::objects::Objects;
-use super::summary::{self, Around, Outcome};
+use super::summary::{self, Around, Marks, Outcome};
 use crate::blocks::Blocks;
 use relive_code::graph::Graph;
 use std::collections::BTreeSet;
@@ -17,6 +17,8 @@ pub(super) struct Program<'a> {
     pub(super) facts: &'a Facts,
     pub(super) objects: &'a Objects,
     pub(super) seeds: &'a Blocks,
+    /// Blocks that do not run as far as known.
+    pub(super) idle: &'a Blocks,
 }
 
 /// Outcomes, and in which order functions are looked at: callees first.
@@ -31,6 +33,11 @@ impl Program<'_> {
     /// What is known beyond functions.
     pub(super) fn around<'s>(&'s self, outcomes: &'s [Outcome], data: &'s BTreeSet<u32>) -> Around<'s> {
         Around { facts: self.facts, objects: self.objects, outcomes, data }
+    }
+
+    /// What is known of the blocks of a function.
+    pub(super) fn marks(&self, function: u32) -> Marks<'_> {
+        Marks { function, seeds: self.seeds, idle: self.idle }
     }
 }
 
@@ -90,8 +97,7 @@ impl Settled {
         let outcome = match program.codes.get(index) {
             Some(code) => {
                 let around = program.around(&self.outcomes, data);
-                let seeds = |block| program.seeds.contains(function, block);
-                summary::outcome(&around, code, &program.dependents[index], &seeds)
+                summary::outcome(&around, code, &program.dependents[index], program.marks(function))
             }
             None => {
                 let mut any = Outcome::default();

@@ -54,9 +54,8 @@ pub(super) fn spread(module: &Module, program: &Program<'_>, data: &[u32]) -> Sl
 
 fn events(program: &Program<'_>, settled: &Settled, data: &BTreeSet<u32>, function: u32) -> Events {
     let index = function as usize;
-    let seeds = |block| program.seeds.contains(function, block);
     let around = program.around(&settled.outcomes, data);
-    summary::events(&around, &program.codes[index], &program.dependents[index], &seeds)
+    summary::events(&around, &program.codes[index], &program.dependents[index], program.marks(function))
 }
 
 impl Spread<'_> {

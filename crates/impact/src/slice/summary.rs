@@ -11,6 +11,7 @@ use super::mask::{
 };
 use super::objects::Objects;
 use super::provenance::Frame;
+use crate::blocks::Blocks;
 use std::collections::{BTreeSet, HashMap};
 
 /// What callers have to know.
@@ -90,6 +91,26 @@ pub(super) struct Around<'a> {
     pub(super) data: &'a BTreeSet<u32>,
 }
 
+/// What is known of the blocks of a function from the start.
+#[derive(Clone, Copy)]
+pub(super) struct Marks<'a> {
+    pub(super) function: u32,
+    pub(super) seeds: &'a Blocks,
+    pub(super) idle: &'a Blocks,
+}
+
+impl Marks<'_> {
+    /// Whether a block is affected by itself.
+    fn is_seed(self, block: u32) -> bool {
+        self.seeds.contains(self.function, block)
+    }
+
+    /// Whether a block does not run, as far as known.
+    fn is_idle(self, block: u32) -> bool {
+        self.idle.contains(self.function, block)
+    }
+}
+
 type State = [Mask; UNITS];
 
 /// The analysis of a function.
@@ -97,6 +118,8 @@ pub(super) struct Analysis<'a> {
     around: &'a Around<'a>,
     code: &'a Code,
     dependents: &'a Dependents,
+    /// Blocks that do not run as far as known.
+    idle: Vec<bool>,
     /// Of blocks and hubs: what is known at their start.
     starts: Vec<State>,
     /// Whether some way leads there.
@@ -123,32 +146,27 @@ struct Recorder {
     values: Vec<Mask>,
 }
 
-/// Looks at a function; `seeds` are its blocks that are affected by themselves.
+/// Looks at a function.
 pub(super) fn outcome(
     around: &Around<'_>,
     code: &Code,
     dependents: &Dependents,
-    seeds: &dyn Fn(u32) -> bool,
+    marks: Marks<'_>,
 ) -> Outcome {
     if code.opaque {
-        return opaque(code, seeds);
+        return opaque(code, marks);
     }
-    let mut analysis = Analysis::new(around, code, dependents, seeds);
+    let mut analysis = Analysis::new(around, code, dependents, marks);
     analysis.solve();
     analysis.outcome
 }
 
 /// What happens in a function.
-pub(super) fn events(
-    around: &Around<'_>,
-    code: &Code,
-    dependents: &Dependents,
-    seeds: &dyn Fn(u32) -> bool,
-) -> Events {
+pub(super) fn events(around: &Around<'_>, code: &Code, dependents: &Dependents, marks: Marks<'_>) -> Events {
     if code.opaque {
-        return opaque_events(around, code, seeds);
+        return opaque_events(around, code, marks);
     }
-    let mut analysis = Analysis::new(around, code, dependents, seeds);
+    let mut analysis = Analysis::new(around, code, dependents, marks);
     analysis.solve();
     let count = code.blocks.len();
     analysis.events = Some(Recorder { values: vec![0; count], ..Recorder::default() });
@@ -169,13 +187,13 @@ pub(super) fn events(
     }
 }
 
-fn opaque(code: &Code, seeds: &dyn Fn(u32) -> bool) -> Outcome {
-    let seeded = (0..code.blocks.len() as u32).any(seeds);
+fn opaque(code: &Code, marks: Marks<'_>) -> Outcome {
+    let seeded = (0..code.blocks.len() as u32).any(|block| marks.is_seed(block));
     Outcome::of_anything(INPUTS & !RSP | if seeded { ALWAYS } else { 0 })
 }
 
-fn opaque_events(around: &Around<'_>, code: &Code, seeds: &dyn Fn(u32) -> bool) -> Events {
-    let all = opaque(code, seeds).leaves | ENTERED;
+fn opaque_events(around: &Around<'_>, code: &Code, marks: Marks<'_>) -> Events {
+    let all = opaque(code, marks).leaves | ENTERED;
     let pointer = around.facts.pointer();
     let blocks = vec![all; code.blocks.len()];
     Events {
@@ -197,18 +215,13 @@ fn through(mask: Mask, passed: &State) -> Mask {
 }
 
 impl<'a> Analysis<'a> {
-    fn new(
-        around: &'a Around<'a>,
-        code: &'a Code,
-        dependents: &'a Dependents,
-        seeds: &dyn Fn(u32) -> bool,
-    ) -> Self {
+    fn new(around: &'a Around<'a>, code: &'a Code, dependents: &'a Dependents, marks: Marks<'_>) -> Self {
         let nodes = code.graph.len();
         let mut starts = vec![[0; UNITS]; nodes];
         let mut reached = vec![false; nodes];
         let mut runs = vec![0; nodes];
         for (block, runs) in runs.iter_mut().enumerate().take(code.blocks.len()) {
-            if seeds(block as u32) {
+            if marks.is_seed(block as u32) {
                 *runs = ALWAYS;
             }
         }
@@ -222,7 +235,9 @@ impl<'a> Analysis<'a> {
             reached[landing as usize] = true;
         }
         spread_jumps(code, &mut runs);
+        let idle = (0..code.blocks.len() as u32).map(|block| marks.is_idle(block)).collect();
         Self {
+            idle,
             around,
             code,
             dependents,
@@ -254,6 +269,9 @@ impl<'a> Analysis<'a> {
 
     fn visit(&mut self, node: u32) {
         let index = node as usize;
+        if self.idle.get(index) == Some(&true) {
+            return self.pass_over(node);
+        }
         let mut state = self.starts[index];
         let mut decision = self.runs[index] | self.jumps[index];
         if index < self.code.blocks.len() {
@@ -289,6 +307,22 @@ impl<'a> Analysis<'a> {
         }
         self.decide(node, decision);
         self.go_on(node, &state, decision);
+    }
+
+    /// A block that does not run. If it does all the same, so may all it decides about and all it calls; what it leaves behind is asked
+    /// then.
+    fn pass_over(&mut self, node: u32) {
+        let (code, runs) = (self.code, self.runs[node as usize]);
+        for site in &code.sites[of_block(&code.sites, node as usize)] {
+            let callee = match site.target {
+                Target::Import(import) if import.does == Does::Anything => Some(self.around.facts.pointer()),
+                target => self.around.facts.callee(target),
+            };
+            if let Some(callee) = callee {
+                self.hand_on(callee, runs, &[0; UNITS], 0);
+            }
+        }
+        self.decide(node, runs);
     }
 
     /// The function comes back.

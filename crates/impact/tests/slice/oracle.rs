@@ -3,13 +3,15 @@
 use crate::build::describe;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, Insn, Operand};
-use relive_impact::Blocks;
+use relive_impact::analyses::Slicing;
 use relive_impact::slice::{Seeds, Slice};
+use relive_impact::{Analysis as _, Blocks, Builds, Changes};
+use relive_matching::blocks::Found;
 use relive_matching::{Fingerprint, Matching, match_builds};
-use relive_profile::model::{Callee, DataKind, Edge, Function, Module, Node};
+use relive_profile::model::{Callee, Count, DataKind, Edge, Function, Module, Node};
 use relive_testkit::compile::compile;
 use relive_testkit::steps::Stepper;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How two versions compare.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub(crate) struct Comparison {
     pub free: usize,
     /// Pairs among them of which some slice says that they may run more or less often.
     pub runs: usize,
+    /// Pairs that no slice holds that is made for the runs on one input, over all inputs: of blocks that ran, and of all.
+    pub held: [usize; 2],
     /// What ran differently although no slice said so.
     pub missed: Vec<String>,
 }
@@ -45,6 +49,7 @@ pub(crate) fn compare(
     let all = [slices[0].all(&old), slices[1].all(&new)];
     let mut comparison = Comparison { same: same.len(), ..Comparison::default() };
     let mut differ = HashSet::new();
+    let matching = match_builds(&old_print, &new_print);
     for input in inputs {
         let ran = [0, 1].map(|side: usize| stepper.run(folder.path(), &binaries[side], input).counts);
         for &((f, a), (g, b)) in &same {
@@ -62,6 +67,7 @@ pub(crate) fn compare(
                 comparison.missed.push(format!("{name} bb{a} at {at:x}: {counts:?}, input {input:?}"));
             }
         }
+        measured((&old, &new), &matching, &ran, &mut comparison);
     }
     comparison.differ = differ.len();
     let free = |&&((f, a), (g, b)): &&(At, At)| !all[0].contains(f, a) && !all[1].contains(g, b);
@@ -70,6 +76,42 @@ pub(crate) fn compare(
         |&&((f, a), (g, b)): &&(At, At)| slices[0].runs.contains(f, a) || slices[1].runs.contains(g, b);
     comparison.runs = same.iter().filter(runs).count();
     comparison
+}
+
+/// The same for the slice of one run: what the old build did is known, and what did not run is nothing to go by.
+fn measured(
+    (old, new): (&Module, &Module),
+    matching: &Matching,
+    ran: &[BTreeMap<u64, u64>; 2],
+    comparison: &mut Comparison,
+) {
+    let count = |side: usize, at: u64| ran[side].get(&at).copied().unwrap_or(0);
+    let mut known = old.clone();
+    for function in &mut known.functions {
+        for block in &mut function.blocks {
+            block.count = Some(Count::measured(count(0, block.address)));
+        }
+    }
+    let builds = Builds::new(&known, new, matching);
+    let changes = Changes::of_builds(&builds);
+    let affected = Slicing { values: false, measured: true }.affected(&builds, &changes);
+    for pair in &matching.procedures {
+        let (f, g) = (pair.pair.old, pair.pair.new);
+        let (before, after) = (&old.functions[f as usize], &new.functions[g as usize]);
+        for blocks in pair.blocks.iter().filter(|blocks| blocks.found != Found::ControlFlow) {
+            if affected.old.contains(f, blocks.old) || affected.new.contains(g, blocks.new) {
+                continue;
+            }
+            let at = [before.blocks[blocks.old as usize].address, after.blocks[blocks.new as usize].address];
+            let counts = (count(0, at[0]), count(1, at[1]));
+            comparison.held[0] += usize::from(counts.0 > 0);
+            comparison.held[1] += 1;
+            if counts.0 != counts.1 {
+                let name = old.name(before);
+                comparison.missed.push(format!("{name} at {:x}: {counts:?}, by what was measured", at[0]));
+            }
+        }
+    }
 }
 
 /// A function and a block.
@@ -132,8 +174,8 @@ impl<'m> Sides<'m> {
         }
         let [old, new] = data;
         [
-            Seeds { blocks: others(self.old, &same[0]), data: old },
-            Seeds { blocks: others(self.new, &same[1]), data: new },
+            Seeds { blocks: others(self.old, &same[0]), data: old, idle: Blocks::none(self.old) },
+            Seeds { blocks: others(self.new, &same[1]), data: new, idle: Blocks::none(self.new) },
         ]
     }
 

@@ -6,14 +6,17 @@
 //! cheapest, that the old build was measured on too, and their entries are counted. What counts the same there, although code around it changed, is taken
 //! to hold for other inputs as well; what counts something else is measured. Where that run says nothing, because it did not
 //! come there, functions with changes are measured and others are not; of the few, only blocks that changed themselves.
+//!
+//! What does not hold may be just what costs most. Then measuring it saves nothing over measuring everything; so no more than a share of
+//! what that costs is spent on it, and the dearest entries stay as they were ([`Decision::dear`]): few, and the plan names them.
 
 use super::behaviour::Behaviour;
 use super::discriminate::{Decision, Why};
 use super::entries::{self, Entry};
-use super::price::Budget;
+use super::price::{self, Budget};
 use relive_impact::{Affected, Blocks, Builds};
 use relive_profile::model::{Function, Module, State};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 /// A run of the new build on some input, and what was expected of it.
 pub struct Check<'a> {
@@ -57,7 +60,7 @@ impl Known<'_> {
     pub fn check(&self, checks: &[Check<'_>]) -> Vec<Decision> {
         let checks: Vec<[ByAddress<'_>; 2]> =
             checks.iter().map(|check| [check.carried, check.fresh].map(by_address)).collect();
-        (0..)
+        let mut decisions: Vec<Decision> = (0..)
             .zip(&self.builds.new.functions)
             .map(|(new, function)| {
                 let runs: Vec<(&Function, &Function)> = checks
@@ -68,7 +71,54 @@ impl Known<'_> {
                     .collect();
                 self.decide(new, &runs)
             })
-            .collect()
+            .collect();
+        self.afford(&mut decisions);
+        for (decision, expected) in decisions.iter_mut().zip(&self.carried.functions) {
+            self.watch(expected, decision);
+        }
+        decisions
+    }
+
+    /// Does without what is dearest, until the rest may be afforded: of the function that costs most, the entry that does. What then still fits is
+    /// measured after all, the cheapest first.
+    fn afford(&self, decisions: &mut [Decision]) {
+        let mut costs: Vec<Cost> = (0..)
+            .zip(decisions.iter().zip(&self.carried.functions))
+            .filter(|(_, (decision, _))| !decision.again.is_empty())
+            .map(|(number, (decision, function))| Cost::of(number, decision, function))
+            .collect();
+        let mut all: u128 = costs.iter().map(|cost| u128::from(cost.now())).sum();
+        let objections: HashMap<usize, Option<Why>> =
+            costs.iter().map(|cost| (cost.function, decisions[cost.function].measure)).collect();
+        let mut left: Vec<(u64, usize, Entry)> = Vec::new();
+        let mut dearest: BinaryHeap<(u64, usize)> = costs.iter().map(Cost::now).zip(0..).collect();
+        while all > self.budget.limit
+            && let Some((before, i)) = dearest.pop()
+        {
+            let cost = &mut costs[i];
+            let Some((own, entry)) = cost.entries.pop() else { continue };
+            cost.sum = cost.sum.saturating_sub(own);
+            decisions[cost.function].do_without(entry);
+            let now = cost.now();
+            all -= u128::from(before - now);
+            dearest.push((now, i));
+            left.push((own, i, entry));
+        }
+        left.sort_unstable();
+        for (own, i, entry) in left {
+            let cost = &mut costs[i];
+            let (before, sum) = (cost.now(), cost.sum);
+            cost.sum = sum.saturating_add(own);
+            cost.entries.push((own, entry));
+            let more = u128::from(cost.now() - before);
+            if all + more > self.budget.limit {
+                cost.sum = sum;
+                cost.entries.pop();
+                continue;
+            }
+            all += more;
+            decisions[cost.function].take_back(entry, objections[&cost.function]);
+        }
     }
 
     fn decide(&self, new: u32, runs: &[(&Function, &Function)]) -> Decision {
@@ -101,7 +151,6 @@ impl Known<'_> {
             };
             decision.note(entry, objection.or((!measured && old.is_some()).then_some(Why::NotMeasured)));
         }
-        self.watch(expected, &mut decision);
         decision
     }
 
@@ -114,6 +163,36 @@ impl Known<'_> {
         if is_moved || has_run {
             watched.into_iter().for_each(|entry| decision.watch(entry));
         }
+    }
+}
+
+/// What it costs to measure what does not hold of a function.
+struct Cost {
+    function: usize,
+    /// By what each costs, the dearest last.
+    entries: Vec<(u64, Entry)>,
+    /// What all of them cost.
+    sum: u64,
+    /// What it costs to measure everything.
+    whole: u64,
+}
+
+impl Cost {
+    fn of(number: usize, decision: &Decision, function: &Function) -> Self {
+        let mut entries: Vec<(u64, Entry)> =
+            decision.again.iter().map(|&entry| (price::of(function, entry), entry)).collect();
+        entries.sort_unstable();
+        Self {
+            function: number,
+            sum: entries.iter().map(|entry| entry.0).fold(0, u64::saturating_add),
+            entries,
+            whole: price::whole(function),
+        }
+    }
+
+    /// Without what has been left out.
+    fn now(&self) -> u64 {
+        if self.entries.is_empty() { 0 } else { self.sum.min(self.whole) }
     }
 }
 

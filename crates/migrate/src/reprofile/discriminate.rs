@@ -52,13 +52,21 @@ pub struct Decision {
     pub again: HashSet<Entry>,
     /// Entries whose old count holds, and that are counted all the same.
     pub watched: HashSet<Entry>,
+    /// Entries whose old count does not hold, and that are taken over all the same: to measure them would cost too much.
+    pub dear: HashSet<Entry>,
 }
 
 impl Decision {
     /// Nothing is known yet.
     #[must_use]
     pub fn open() -> Self {
-        Self { measure: None, reusable: HashSet::new(), again: HashSet::new(), watched: HashSet::new() }
+        Self {
+            measure: None,
+            reusable: HashSet::new(),
+            again: HashSet::new(),
+            watched: HashSet::new(),
+            dear: HashSet::new(),
+        }
     }
 
     /// Takes note of an entry.
@@ -74,6 +82,24 @@ impl Decision {
     pub fn watch(&mut self, entry: Entry) {
         self.watched.insert(entry);
         self.measure = self.measure.max(Some(Why::Cheap));
+    }
+
+    /// Does without measuring an entry.
+    pub fn do_without(&mut self, entry: Entry) {
+        if self.again.remove(&entry) {
+            self.dear.insert(entry);
+        }
+        if self.again.is_empty() && self.watched.is_empty() {
+            self.measure = None;
+        }
+    }
+
+    /// Measures an entry after all, as there is a reason to.
+    pub fn take_back(&mut self, entry: Entry, why: Option<Why>) {
+        if self.dear.remove(&entry) {
+            self.again.insert(entry);
+            self.measure = self.measure.max(why);
+        }
     }
 
     /// The blocks to count if that costs less than to measure the whole function, from which everything follows; `None` if it

@@ -1,6 +1,7 @@
 //! The plan: what of a new build is to be measured, and what of an old profile is taken over. A file that people can read.
 
 use super::discriminate::Decision;
+use super::entries::Entry;
 use relive_impact::{Builds, Changes};
 use relive_profile::model::{Call, CalledBy, Function, Module};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,9 @@ pub struct Plan {
     pub exempt: Vec<Listed>,
     /// Functions that are measured, and why.
     pub measure: Vec<Measured>,
+    /// What would have to be measured, and is not, as it costs too much.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dear: Vec<Dear>,
     /// What of the old build is what of the new one, for behaviours that traces tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<Map>,
@@ -105,6 +109,16 @@ pub struct Measured {
     pub reusable: Vec<String>,
 }
 
+/// What of a function would have to be measured, and is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dear {
+    /// Which function.
+    #[serde(flatten)]
+    pub function: Listed,
+    /// Which blocks, by address.
+    pub blocks: Vec<String>,
+}
+
 /// Why a plan cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
@@ -161,23 +175,25 @@ impl Plan {
             significance,
             exempt: Vec::new(),
             measure: Vec::new(),
+            dear: Vec::new(),
             map: None,
         };
         for (function, decision) in new.functions.iter().zip(decisions) {
             let listed =
                 Listed { name: new.name(function).to_owned(), address: format!("{:#x}", function.address) };
+            let shown = |block: u64| format!("{block:#x}");
+            let blocks = |entries: &HashSet<Entry>| -> Vec<String> {
+                let at = |entry: &Entry| Some(function.blocks[entry.block(function)? as usize].address);
+                let all: BTreeSet<u64> = entries.iter().filter_map(at).collect();
+                all.into_iter().map(shown).collect()
+            };
+            if !decision.dear.is_empty() {
+                plan.dear.push(Dear { function: listed.clone(), blocks: blocks(&decision.dear) });
+            }
             match decision.measure {
                 None => plan.exempt.push(listed),
                 Some(why) => {
-                    let mut blocks: Vec<u64> = decision
-                        .reusable
-                        .iter()
-                        .filter_map(|entry| Some(function.blocks[entry.block(function)? as usize].address))
-                        .collect();
-                    blocks.sort_unstable();
-                    blocks.dedup();
-                    let shown = |block: u64| format!("{block:#x}");
-                    let reusable = blocks.into_iter().map(shown).collect();
+                    let reusable = blocks(&decision.reusable);
                     let count = decision.blocks(function).unwrap_or_default().into_iter();
                     let count = count.map(|block| shown(function.blocks[block as usize].address)).collect();
                     let why = why.text().to_owned();

@@ -74,6 +74,10 @@ pub struct Budget {
     most: u64,
     /// The most that it may cost if its function is moved anyway.
     most_alone: u64,
+    /// All increments, if everything is measured.
+    increments: u128,
+    /// The most of them that measuring what does not hold may take.
+    pub(super) limit: u128,
 }
 
 impl Budget {
@@ -81,12 +85,14 @@ impl Budget {
     /// `carried` has the counts that are expected.
     #[must_use]
     pub fn new(carried: &Module, behaviours: &[&Behaviour], share: f64) -> Self {
-        let mut all = 0u128;
+        let (mut all, mut increments) = (0u128, 0u128);
         // What each entry costs by itself, with its function, and which one that is.
         let mut costs: Vec<(u64, u64, usize)> = Vec::new();
         for (i, function) in carried.functions.iter().enumerate() {
             let moved = moved(function);
-            all += u128::from(whole(function)) + u128::from(moved);
+            let whole = u128::from(whole(function));
+            all += whole + u128::from(moved);
+            increments += whole;
             let entries = behaviours.iter().flat_map(|behaviour| entries::of(function, behaviour.about));
             costs.extend(
                 entries.map(|entry| of(function, entry)).map(|own| (own.saturating_add(moved), own, i)),
@@ -102,7 +108,13 @@ impl Budget {
         });
         costs.sort_unstable_by_key(|&(_, own, _)| own);
         let most_alone = affordable(limit, &costs, |&(_, own, _)| (own, own));
-        Self { most, most_alone }
+        Self { most, most_alone, increments, limit: u128::MAX }
+    }
+
+    /// The same, and no more than a share of all increments is spent on what does not hold.
+    #[must_use]
+    pub fn within(self, share: f64) -> Self {
+        Self { limit: (self.increments as f64 * share) as u128, ..self }
     }
 
     /// Whether an entry is cheap enough to be counted in any case, in a function that is moved anyway or is not.
