@@ -187,7 +187,7 @@ fn counted(folder: &Path, program: &Path, plans: &[&str]) -> String {
     let mut args = vec!["run", "-o", &profile, "--modules", "*/version*"];
     plans.iter().for_each(|plan| args.extend(["--except", plan]));
     args.extend(["--", text(program)]);
-    let run = relive().args(&args).output().expect("relive starts");
+    let run = relive(&args);
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     assert!(run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr));
     profile
@@ -262,11 +262,7 @@ fn plans_for_something_else_are_not_followed() {
     ]);
     let run = |plan: &str| {
         let output = text(&folder.join("x.rprof")).to_string();
-        let run = relive()
-            .args(["run", "-o", &output, "--except", plan, "--"])
-            .arg(&one)
-            .output()
-            .expect("relive starts");
+        let run = relive(&["run", "-o", &output, "--except", plan, "--", text(&one)]);
         (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
     };
     // The new build is where the plan says, but another is executed.
