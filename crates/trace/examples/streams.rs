@@ -25,7 +25,8 @@ enum Kept {
 fn run(command: Vec<OsString>, most: u64, memory: bool) -> Result<Vec<Kept>, Box<dyn Error>> {
     let (count, time, follow, verify) = (false, false, true, false);
     let trace = Some(What { memory, order: false });
-    let options = Options { command, count, time, follow, verify, cache_len: 512 << 20, trace };
+    let options =
+        Options { command, count, time, follow, verify, cache_len: 512 << 20, trace, exempt: Vec::new() };
     let (mut kept, mut len) = (Vec::new(), 0);
     let mut sink = |news: News<'_>| match news {
         _ if len > most => {}

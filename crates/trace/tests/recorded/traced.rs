@@ -18,7 +18,7 @@ fn options(program: &Path, args: &[&str], memory: bool) -> Options {
     command.extend(args.iter().map(OsString::from));
     let trace = Some(Trace { memory, order: memory });
     let (count, time, follow, verify) = (false, false, true, false);
-    Options { command, count, time, follow, verify, cache_len: 1 << 30, trace }
+    Options { command, count, time, follow, verify, cache_len: 1 << 30, trace, exempt: Vec::new() }
 }
 
 /// Runs a program and everything it starts: how it ended, and what each thread has done, in the order of processes and threads.
