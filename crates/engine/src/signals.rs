@@ -56,7 +56,7 @@ pub const TRAP_FLAG: u64 = 1 << 8;
 const DIRECTION_FLAG: u64 = 1 << 10;
 const RESUME_FLAG: u64 = 1 << 16;
 
-/// The signals by which the engine proceeds, one [`BUS`] because of a flag of the program's ([`Thread::writes_askew`]). The kernel never blocks them, whatever the program asks for.
+/// The signals by which the engine proceeds, `BUS` because of a flag of the program's ([`Thread::writes_askew`]). The kernel never blocks them, whatever the program asks for.
 pub const NEEDED: u64 = 1 << (TRAP - 1) | 1 << (SEGV - 1) | 1 << (BUS - 1);
 /// All others.
 pub const ALL_BUT_NEEDED: u64 = !NEEDED;
