@@ -3,7 +3,7 @@
 #   program version flags, seconds of processor time with each, whether all code is the same byte for byte,
 #   bytes of .text and .annotate, functions, how many of them are understood without annotations and with them;
 #   of clang's: blocks in its own map, and how many of them are described otherwise or not at all
-# The runtime is linked in.
+# The runtime is linked in, but not by gold, which puts data at another distance from the code then.
 # usage: [CORPUS_DIR=dir] annotated.sh [--relive FILE] [--flags "gcc -O2;clang-19 -O2;..."] [program[/version]...]
 . "$(dirname "$0")/paths.sh"
 relive=$here/../../target/release/relive
@@ -20,7 +20,7 @@ T=$(mktemp -d); trap 'rm -rf "$T"' EXIT
 
 cxx_of() { case $1 in gcc*) echo "g++${1#gcc}";; clang*) echo "clang++${1#clang}";; esac; }
 run() { # compiler argument...
-  if [ -n "$annotated" ]; then "$relive" cc -- "$@" $FLAGS $map -w; else "$@" $FLAGS -w; fi
+  if [ -n "$annotated" ]; then "$relive" cc $alone -- "$@" $FLAGS $map -w; else "$@" $FLAGS -w; fi
 }
 cc() { run "$CC" "$@"; }
 cxx() { run "$CXX" "$@"; }
@@ -44,6 +44,7 @@ one() { # program version
   IFS=';' read -ra lists <<<"$flags"
   for list in "${lists[@]}"; do
     read -r CC FLAGS <<<"$list"; CXX=$(cxx_of "$CC")
+    alone=; case $FLAGS in *-fuse-ld=gold*) alone=--no-runtime;; esac
     map=; case $CC in clang*) map=-fbasic-block-address-map;; esac
     out=$T/plain annotated=; plain=$(cd "$S/$prog/$v" && build "$prog") || { echo "$prog $v $list: does not build" >&2; continue; }
     out=$T/annotated annotated=1; with=$(cd "$S/$prog/$v" && build "$prog") || { echo "FAIL $prog $v $list: not with relive cc" >&2; fails=$((fails+1)); continue; }

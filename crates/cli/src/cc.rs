@@ -17,7 +17,7 @@ EXAMPLES:
 
 Everything behind `--` is the compiler's. It makes the same code, byte for byte, as without relive.
 Programs and libraries are also linked with the runtime, which lies unused until `relive instrument`.
-Linked code is the same, too; where you say where things are to lie (-T, -Ttext), --no-runtime keeps it so.
+Linked code is the same, too; by gold, or where you say where things are to lie (-T, -Ttext), --no-runtime keeps it so.
 `relive inspect` shows what annotations tell; the section is described in docs/annotate-format.md.
 
 Exit status: the compiler's; 2 if there is no such compiler.";

@@ -9,10 +9,10 @@
 //!
 //! # Where linkers put it
 //!
-//! Its sections go by the names and the flag that x86-64 has for large data. GNU ld goes by the names and puts them behind all
-//! other sections, gold goes by the flag and does the same, and lld can be told to by a script. Under names of its
-//! own, code would lie between the program's code and its data, and move them apart. (gold fails on the flag where there is no
-//! other data, hence an empty `.bss`; lld needs that too, as something to put the rest behind.)
+//! Its sections go by the names that x86-64 has for large data. GNU ld puts what is called so behind all other
+//! sections, whatever it is, and lld can be told to by a script, which puts them behind `.bss`: hence an empty one. Under names of its
+//! own, code would lie between the program's code and its data, and move them apart. gold does just that: it goes by
+//! the flag of large data, and fails on that in many programs (internal errors with `-z now`, or where there is no other data).
 //!
 //! Two program headers and the note lie before everything else, which they would move by a number of bytes that
 //! no alignment goes along with. So the note can be made as long as the rest of a page.

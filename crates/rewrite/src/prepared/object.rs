@@ -14,9 +14,6 @@ use object::{
 use relive_code::addr::LinkAddr;
 use relive_image::prepared::{HEADER, WORDS, header};
 
-/// Large data, among sections' flags.
-const SHF_X86_64_LARGE: u64 = 0x1000_0000;
-
 /// What debuggers are told of.
 const SYMBOLS: [&str; 5] =
     ["relive_start", "relive_init", "relive_enter", "relive_call", "relive_parameters"];
@@ -43,10 +40,10 @@ pub fn object_file(runtime: &[u8], note: u64) -> Result<Vec<u8>, String> {
         file.section_mut(id).flags = SectionFlags::Elf { sh_type, sh_flags };
         id
     };
-    let (alloc, write, large) = (SHF_ALLOC.0, SHF_ALLOC.0 | SHF_WRITE.0, SHF_X86_64_LARGE);
-    let code = section(".lrodata.relive", SectionKind::Text, SHT_PROGBITS, alloc | SHF_EXECINSTR.0 | large);
-    let data = section(".ldata.relive", SectionKind::Data, SHT_PROGBITS, write | large);
-    let zero = section(".lbss.relive", SectionKind::UninitializedData, SHT_NOBITS, write | large);
+    let (alloc, write) = (SHF_ALLOC.0, SHF_ALLOC.0 | SHF_WRITE.0);
+    let code = section(".lrodata.relive", SectionKind::Text, SHT_PROGBITS, alloc | SHF_EXECINSTR.0);
+    let data = section(".ldata.relive", SectionKind::Data, SHT_PROGBITS, write);
+    let zero = section(".lbss.relive", SectionKind::UninitializedData, SHT_NOBITS, write);
     let anchor = section(".bss.relive", SectionKind::UninitializedData, SHT_NOBITS, write);
     let note = section(".note.relive", SectionKind::Note, SHT_NOTE, SHF_ALLOC.0);
     let promises = section(".note.gnu.property", SectionKind::Note, SHT_NOTE, SHF_ALLOC.0);
