@@ -109,13 +109,16 @@ fn races_are_found() {
 const DEEP: &str = r#"
 #include <pthread.h>
 int shared;
+// Otherwise one may be over before the other is begun, with which the C library puts them in order.
+pthread_barrier_t both;
 __attribute__((noinline)) int depth(int n) { int r = n ? depth(n - 1) + 1 : (shared = 1); __asm__ volatile("" : "+r"(r)); return r; }
 __attribute__((noinline)) int look(void) { int r = shared; __asm__ volatile("" : "+r"(r)); return r; }
 __attribute__((noinline)) int middle(void) { int r = look() + 1; __asm__ volatile("" : "+r"(r)); return r; }
-void *writer(void *unused) { depth(2); return unused; }
-void *reader(void *unused) { middle(); return unused; }
+void *writer(void *unused) { pthread_barrier_wait(&both); depth(2); return unused; }
+void *reader(void *unused) { pthread_barrier_wait(&both); middle(); return unused; }
 int main(void) {
     pthread_t one, two;
+    pthread_barrier_init(&both, 0, 2);
     pthread_create(&one, 0, writer, 0);
     pthread_create(&two, 0, reader, 0);
     pthread_join(one, 0);
