@@ -16,8 +16,36 @@ pub const BUFFER_LEN: u64 = 2 << 20;
 /// What lies between two of them: nothing can be written there.
 pub const GUARD_LEN: u64 = 1 << 16;
 
-/// A word of a record.
+/// What a record is of, or that something else has happened.
 pub type Tag = u32;
+
+/// The first word of a record of a unit: its tag, and above it how many values follow, [`MANY`] if it is so many or more. So whoever goes
+/// through records does not have to look up how long each is to get to the next. Special tags stand there as they are.
+#[must_use]
+pub const fn word(tag: Tag, values: u16) -> u32 {
+    let count = if values < MANY { values } else { MANY };
+    tag | (count as u32) << TAG_BITS
+}
+
+/// The tag in the first word of a record.
+#[must_use]
+#[inline(always)]
+pub const fn tag_of(word: u32) -> Tag {
+    if word & SPECIAL == 0 { word & (MOST_TAGS - 1) } else { word }
+}
+
+/// How many values a record of a unit has by its first word, [`MANY`] if it does not say, and more for special tags.
+#[must_use]
+#[inline(always)]
+pub const fn count_of(word: u32) -> u32 {
+    word >> TAG_BITS
+}
+
+/// Tags of units are below that.
+pub const MOST_TAGS: Tag = 1 << TAG_BITS;
+const TAG_BITS: u32 = 26;
+/// So many values, or more.
+pub const MANY: u16 = 31;
 
 /// The first tag of an exit.
 pub const FIRST_TAG: Tag = 1;

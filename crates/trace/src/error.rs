@@ -18,6 +18,9 @@ pub enum StreamError {
     /// No unit has such a slot.
     #[error("no slot has the number {0}")]
     UnknownSlot(u64),
+    /// No exit of a unit has such a tag.
+    #[error("no code belongs to the tag {0:#x}")]
+    UnknownTag(u32),
     /// A byte that no writer puts there.
     #[error("a code of {0} means nothing")]
     UnknownCode(u8),

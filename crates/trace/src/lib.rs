@@ -41,13 +41,16 @@
 //! | `columns` | control flow as columns of bytes, each packed by itself |
 //! | `runs` | how often what was foretold came true |
 //! | `difference` | numbers that nothing foretold |
+//! | `frames` | what zstd packed |
 
 mod columns;
 pub mod control;
 mod difference;
 pub mod error;
 mod file;
+mod frames;
 pub mod layout;
+mod local;
 mod machine;
 mod operations;
 pub mod process;

@@ -4,7 +4,7 @@ use crate::machine::{Found, Machine, Values};
 use crate::units::{State, Unit, Units, Words};
 use crate::visit::{Event, Ran, Visitor};
 use relive_abi::trace::{
-    CALL, Call, CallResult, NOT_CALLED, RESULT, SAME_STATE, SPECIAL, STATE, Stop, Tag, stopped_values,
+    CALL, Call, CallResult, NOT_CALLED, RESULT, SAME_STATE, SPECIAL, STATE, Stop, Tag, stopped_values, tag_of,
 };
 
 /// What a thread has written down, whatever form it has.
@@ -239,7 +239,7 @@ impl Source for Raw<'_> {
     #[inline]
     fn tag(&mut self) -> Result<Option<Tag>, Wrong> {
         let Some((word, rest)) = self.bytes.split_first_chunk() else { return Ok(None) };
-        let tag = u32::from_le_bytes(*word);
+        let tag = tag_of(u32::from_le_bytes(*word));
         if tag == 0 {
             // What is begun here was not finished.
             return Ok(None);

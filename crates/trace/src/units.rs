@@ -3,7 +3,7 @@
 use crate::layout::Layout;
 use crate::operations::{Operations, compile};
 use relive_abi::engine::{CODE, TRACED};
-use relive_abi::trace::{Call, CallResult, FIRST_TAG, Stop};
+use relive_abi::trace::{Call, CallResult, FIRST_TAG, MOST_TAGS, Stop};
 pub use relive_abi::trace::{State, Tag};
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, EffectsReader, Gpr, Insn, RegSet};
@@ -98,6 +98,8 @@ pub struct Units {
     all: Vec<Arc<Unit>>,
     /// By tag, from the first on: which unit.
     by_tag: Vec<u32>,
+    /// And which of its exits.
+    outs: Vec<Out>,
     /// By their code, the first unit of each.
     versions: HashMap<u64, u32>,
     /// A unit whose code has not come yet.
@@ -124,8 +126,6 @@ const NONE: u32 = u32::MAX;
 
 /// Tags are given one after the other, to units in the order in which they are written down, and few are left out.
 const APART: usize = 1 << 16;
-/// No process has more of them.
-const MOST_TAGS: usize = 1 << 26;
 
 impl Units {
     /// None yet, of a process in a trace of some kind.
@@ -170,11 +170,15 @@ impl Units {
         self.slot += unit.operations.values();
         let start = unit.first.saturating_sub(FIRST_TAG) as usize;
         let end = start + unit.exits.len();
-        if start > self.by_tag.len() + APART || end > MOST_TAGS {
+        if start > self.by_tag.len() + APART || end > MOST_TAGS as usize {
             return;
         }
         self.by_tag.resize(self.by_tag.len().max(end), NONE);
         self.by_tag[start..end].fill(unit.number);
+        self.outs.resize(self.by_tag.len(), Out::default());
+        let count = unit.exits.len();
+        let outs = unit.exits.iter().enumerate().map(|(number, exit)| Out::new(number, count, exit.to != 0));
+        self.outs[start..end].iter_mut().zip(outs).for_each(|(place, out)| *place = out);
         self.all.push(Arc::new(unit));
     }
 
@@ -190,10 +194,10 @@ impl Units {
         let all = self.all[..count.min(self.all.len())].to_vec();
         let end = all.iter().map(|unit| unit.first as usize + unit.exits.len()).max();
         let tags = end.map_or(0, |end| end - FIRST_TAG as usize).min(self.by_tag.len());
-        let by_tag = self.by_tag[..tags].to_vec();
+        let (by_tag, outs) = (self.by_tag[..tags].to_vec(), self.outs[..tags].to_vec());
         let slot = all.last().map_or(0, |unit| unit.operations.slot + unit.operations.values());
         let versions = all.iter().map(|unit| (unit.hash(), unit.version_of)).collect();
-        Self { all, by_tag, versions, slot, ..Self::new(self.kind.clone()) }
+        Self { all, by_tag, outs, versions, slot, ..Self::new(self.kind.clone()) }
     }
 
     /// How many slots all of them have.
@@ -221,9 +225,71 @@ impl Units {
         Some((unit, (tag - unit.first) as usize))
     }
 
+    /// Which exit of its unit each tag is.
+    pub(crate) fn exits(&self) -> Exits<'_> {
+        Exits(&self.outs)
+    }
+
     /// How many instructions of a unit come before the place where it was left in the middle.
     pub(crate) fn steps_before(&self, stop: &Stop) -> usize {
         self.find(stop.unit).map_or(0, |(unit, _)| unit.steps_before(stop))
+    }
+}
+
+/// Which exit of its unit a tag is, in 16 bits.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Out(pub(crate) u16);
+
+impl Out {
+    /// How many bits there are for the number.
+    const NUMBER: u32 = 11;
+    const LEADS_TO_ONE: u16 = 1 << 15;
+
+    pub(crate) fn new(number: usize, count: usize, leads_to_one: bool) -> Self {
+        let one = if leads_to_one { Self::LEADS_TO_ONE } else { 0 };
+        // No unit has so many; of one that had, each of those would be by itself.
+        match u16::try_from(number).ok().filter(|number| *number < 1 << Self::NUMBER) {
+            Some(number) => {
+                let bits = (usize::BITS - (count.min(1 << Self::NUMBER) - 1).leading_zeros()) as u16;
+                Self(number | bits << Self::NUMBER | one)
+            }
+            None => Self(one),
+        }
+    }
+
+    /// Which one: the tag is that of the first and this.
+    #[inline(always)]
+    pub(crate) fn number(self) -> u32 {
+        u32::from(self.0) & ((1 << Self::NUMBER) - 1)
+    }
+
+    /// How many bits it takes to say which one.
+    #[inline(always)]
+    pub(crate) fn bits(self) -> u32 {
+        u32::from(self.0) >> Self::NUMBER & 15
+    }
+
+    /// Whether it leads to one place only.
+    #[inline(always)]
+    pub(crate) fn leads_to_one(self) -> bool {
+        self.0 & Self::LEADS_TO_ONE != 0
+    }
+}
+
+/// Which exit of its unit each tag is.
+#[derive(Clone, Copy)]
+pub(crate) struct Exits<'a>(pub(crate) &'a [Out]);
+
+impl Exits<'_> {
+    /// Behind the last tag.
+    pub(crate) fn end(self) -> usize {
+        FIRST_TAG as usize + self.0.len()
+    }
+
+    /// Of a tag, if there is such a unit.
+    #[inline(always)]
+    pub(crate) fn out(self, tag: Tag) -> Option<Out> {
+        self.0.get(tag.wrapping_sub(FIRST_TAG) as usize).copied()
     }
 }
 

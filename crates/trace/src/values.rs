@@ -42,14 +42,12 @@
 use crate::columns::{put_number, take_number};
 use crate::difference::{fold, unfold};
 use crate::error::StreamError;
+use crate::frames::unpack;
 use crate::table::zeroed;
-use std::io::Read as _;
 use zstd::bulk::Compressor;
 
 /// How much [`zstd`] tries. Level 1 saves a fifth of the room, and takes a tenth more time for all of packing.
 const LEVEL: i32 = -4;
-/// No column is longer when it is unpacked.
-const MOST: u64 = 1 << 28;
 /// In a head, a run that goes on elsewhere.
 const LONG: u32 = 31;
 /// How many bits of a head say what the difference is.
@@ -451,7 +449,7 @@ impl ValueDecoder {
             let packed = usize::try_from(packed).ok().and_then(|len| stream.split_at_checked(len));
             let (frame, rest) = packed.ok_or(StreamError::CutShort)?;
             stream = rest;
-            *column = unpacked(frame, len)?;
+            *column = if frame.is_empty() && len == 0 { Vec::new() } else { unpack(frame, len)? };
         }
         let slots = vec![Slot::default(); count as usize];
         let (foresight, at) = (Foresight::new(), [0; COLUMNS]);
@@ -532,18 +530,4 @@ impl ValueDecoder {
         // Behind the last there is no end to what is expected.
         if is_read && self.run > u64::from(u32::MAX) { Ok(()) } else { Err(StreamError::TooLong) }
     }
-}
-
-/// A column of that length. It takes as much memory as there is, not as much as it says.
-fn unpacked(frame: &[u8], len: u64) -> Result<Vec<u8>, StreamError> {
-    if len == 0 && frame.is_empty() {
-        return Ok(Vec::new());
-    }
-    if len > MOST {
-        return Err(StreamError::Compression);
-    }
-    let mut bytes = Vec::new();
-    let unpacked = zstd::stream::read::Decoder::with_buffer(frame);
-    let read = unpacked.and_then(|unpacked| unpacked.take(len + 1).read_to_end(&mut bytes));
-    if read.ok() == Some(len as usize) { Ok(bytes) } else { Err(StreamError::Compression) }
 }

@@ -8,7 +8,7 @@ use super::{Progress, STEP, Spilled, Step, Unit, Way, Writer, leave, rare};
 use crate::thread::offset;
 use core::mem::offset_of;
 use relive_abi::engine as abi;
-use relive_abi::trace::{CALL, Call, CallResult, RESULT, Tag};
+use relive_abi::trace::{CALL, Call, CallResult, RESULT, Tag, word};
 use relive_code::isa::{EffectsReader, Form, Gpr, Knowledge, Needed, Rare, RegSet};
 
 /// The register that points to where the next record goes, between units.
@@ -425,7 +425,7 @@ fn write_time(code: &mut Buffer, base: Gpr, distance: u32) {
 }
 
 fn write_tag(code: &mut Buffer, tag: Tag, pen: Pen) {
-    code.store_at(pen.register, 0, tag);
+    code.store_at(pen.register, 0, word(tag, pen.values));
 }
 
 fn finish(code: &mut Buffer, pen: Pen) {

@@ -16,7 +16,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"\x7frtrace\n";
 /// The last bytes of a file that was finished.
 pub(crate) const END: [u8; 8] = *b"\nrtrend\x7f";
 /// How the rest is to be understood.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The length of the head: magic, version, and fill.
 pub(crate) const HEAD_LEN: u64 = 16;
 /// The length of what comes last in a finished file: where the index is, and magic.
@@ -100,6 +100,8 @@ pub struct Segment {
     pub ends: u64,
     /// What the thread goes on with; none if it begins here.
     pub(crate) state: Option<State>,
+    /// Whether it is packed without looking back (`local`).
+    pub(crate) is_local: bool,
     /// The lengths of its parts: which units are executed, control flow, values, and the rest.
     pub(crate) lens: [u64; 4],
     /// Where it is in the file.
@@ -107,6 +109,10 @@ pub struct Segment {
     /// How long it is there.
     pub(crate) len: u64,
 }
+
+/// What a segment says of itself.
+const HAS_STATE: u64 = 1;
+const IS_LOCAL: u64 = 2;
 
 impl Segment {
     /// How many bytes it takes in the file.
@@ -134,13 +140,11 @@ impl Segment {
             self.ends,
         ];
         numbers.into_iter().chain(self.lens).for_each(|number| put_number(bytes, number));
-        match &self.state {
-            None => put_number(bytes, 0),
-            Some(State { registers, flags, pc, fs, gs }) => {
-                put_number(bytes, 1);
-                let words = registers.iter().chain([flags, pc, fs, gs]);
-                words.for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
-            }
+        let has_state = if self.state.is_some() { HAS_STATE } else { 0 };
+        put_number(bytes, has_state | if self.is_local { IS_LOCAL } else { 0 });
+        if let Some(State { registers, flags, pc, fs, gs }) = &self.state {
+            let words = registers.iter().chain([flags, pc, fs, gs]);
+            words.for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
         }
     }
 
@@ -150,15 +154,13 @@ impl Segment {
             *number = take_number(bytes).ok()?;
         }
         let [thread, number, first_instruction, instructions, records, raw, begins, ends, ..] = numbers;
-        let state = match take_number(bytes).ok()? {
-            0 => None,
-            _ => {
-                let mut words = Words(bytes);
-                let state = words.state()?;
-                *bytes = words.0;
-                Some(state)
-            }
-        };
+        let flags = take_number(bytes).ok()?;
+        let mut state = None;
+        if flags & HAS_STATE != 0 {
+            let mut words = Words(bytes);
+            state = Some(words.state()?);
+            *bytes = words.0;
+        }
         Some(Self {
             process,
             thread: thread.try_into().ok()?,
@@ -170,6 +172,7 @@ impl Segment {
             begins,
             ends,
             state,
+            is_local: flags & IS_LOCAL != 0,
             lens: *numbers.last_chunk()?,
             at,
             len,

@@ -6,7 +6,7 @@ use crate::process::Process;
 use crate::replay::{Replay, Source, Wrong, words};
 use crate::units::{State, Units, Words};
 use crate::visit::Visitor;
-use crate::{ControlDecoder, ValueDecoder};
+use crate::{ControlDecoder, StreamError, ValueDecoder, local};
 use relive_abi::trace::{Call, CallResult, Stop, Tag};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -214,12 +214,11 @@ impl Trace {
             parts(segment, &body).ok_or_else(|| damaged(segment.at, "a segment is shorter than it says"))?;
         let wrong = |error: Wrong| damaged(segment.at, error);
         let rest = zstd::bulk::decompress(rest, MOST_CODE).map_err(|error| damaged(segment.at, error))?;
-        let control = ControlDecoder::new(control).map_err(|error| wrong(error.into()))?;
-        if control.left() > MOST_RECORDS {
+        let streams = Streams::new(segment, control, values, units).map_err(|error| wrong(error.into()))?;
+        if streams.left() > MOST_RECORDS {
             return Err(damaged(segment.at, "a segment says that it has more records than any can have"));
         }
-        let values = ValueDecoder::new(values, units.slots()).map_err(|error| wrong(error.into()))?;
-        read(units, Packed { control, place: None, values, rest: &rest }).map_err(wrong)
+        read(units, Packed { streams, rest: &rest }).map_err(wrong)
     }
 
     /// The numbers of the units that are executed in a segment, in the order in which they are first.
@@ -368,30 +367,74 @@ fn parts<'a>(segment: &Segment, body: &'a [u8]) -> Option<[&'a [u8]; 4]> {
 
 /// What a thread has written down, unpacked on the way.
 pub(super) struct Packed<'a> {
-    control: ControlDecoder<'a>,
-    /// If the last tag was not expected, where that leads.
-    place: Option<usize>,
-    values: ValueDecoder,
+    streams: Streams<'a>,
     /// What belongs to special tags.
     rest: &'a [u8],
+}
+
+/// Control flow and values, in either way to pack them.
+enum Streams<'a> {
+    Again {
+        control: ControlDecoder<'a>,
+        /// If the last tag was not expected, where that leads.
+        place: Option<usize>,
+        values: ValueDecoder,
+    },
+    Local {
+        control: local::control::ControlDecoder<'a>,
+        values: local::values::ValueDecoder,
+    },
+}
+
+impl<'a> Streams<'a> {
+    fn new(
+        segment: &Segment,
+        control: &'a [u8],
+        values: &[u8],
+        units: &'a Units,
+    ) -> Result<Self, StreamError> {
+        if !segment.is_local {
+            let (control, values) =
+                (ControlDecoder::new(control)?, ValueDecoder::new(values, units.slots())?);
+            return Ok(Self::Again { control, place: None, values });
+        }
+        let control = local::control::ControlDecoder::new(control, units.exits())?;
+        Ok(Self::Local { control, values: local::values::ValueDecoder::new(values, units.slots())? })
+    }
+
+    /// How many records are left.
+    fn left(&self) -> u64 {
+        match self {
+            Self::Again { control, .. } => control.left(),
+            Self::Local { control, .. } => control.left(),
+        }
+    }
 }
 
 impl crate::machine::Values for Packed<'_> {
     #[inline]
     fn value(&mut self, slot: u32) -> Result<u64, Wrong> {
-        Ok(self.values.next(slot, self.place.is_some())?)
+        Ok(match &mut self.streams {
+            Streams::Again { place, values, .. } => values.next(slot, place.is_some())?,
+            Streams::Local { values, .. } => values.next(slot)?,
+        })
     }
 }
 
 impl Source for Packed<'_> {
     #[inline]
     fn tag(&mut self) -> Result<Option<Tag>, Wrong> {
-        if let Some(place) = self.place.take() {
-            self.values.follow(place);
+        match &mut self.streams {
+            Streams::Again { control, place, values } => {
+                if let Some(place) = place.take() {
+                    values.follow(place);
+                }
+                let Some((tag, next)) = control.next()? else { return Ok(None) };
+                *place = next;
+                Ok(Some(tag))
+            }
+            Streams::Local { control, .. } => Ok(control.next()?),
         }
-        let Some((tag, place)) = self.control.next()? else { return Ok(None) };
-        self.place = place;
-        Ok(Some(tag))
     }
 
     fn state(&mut self) -> Result<State, Wrong> {

@@ -5,8 +5,8 @@ use super::reader::{Packed, Trace, TraceError};
 use crate::machine::Values;
 use crate::recording::Nobody;
 use crate::replay::{Replay, Source, Wrong};
-use crate::units::State;
-use relive_abi::trace::{Call, CallResult, Stop, Tag};
+use crate::units::{State, Units};
+use relive_abi::trace::{Call, CallResult, SPECIAL, Stop, Tag, word};
 
 /// What a thread has written down: tags and values, each one behind the other.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Trace {
         let mut replay = segment.state.as_ref().map_or_else(Replay::begin, Replay::with);
         let mut written = Written::default();
         self.unpacked(segment, |units, packed| {
-            let mut copying = Copying { packed, written: &mut written, stop: None };
+            let mut copying = Copying { packed, units, written: &mut written, stop: None };
             replay.run(units, &mut copying, &mut Nobody)
         })?;
         Ok(written)
@@ -38,6 +38,7 @@ impl Trace {
 /// Keeps all that passes.
 struct Copying<'a> {
     packed: Packed<'a>,
+    units: &'a Units,
     written: &'a mut Written,
     /// What comes behind the values of a unit that was left in the middle.
     stop: Option<Stop>,
@@ -62,7 +63,9 @@ impl Source for Copying<'_> {
     fn tag(&mut self) -> Result<Option<Tag>, Wrong> {
         let tag = self.packed.tag()?;
         self.written.tags.extend(tag);
-        self.written.records.extend(tag.into_iter().flat_map(Tag::to_le_bytes));
+        let values = |tag| self.units.find(tag).map_or(0, |(unit, exit)| unit.operations.ways[exit].values);
+        let word = tag.map(|tag| if tag & SPECIAL == 0 { word(tag, values(tag)) } else { tag });
+        self.written.records.extend(word.into_iter().flat_map(u32::to_le_bytes));
         Ok(tag)
     }
 

@@ -2,6 +2,7 @@
 
 use super::Traced;
 use super::buffer::Buffer;
+use super::habit::Habit;
 use super::records::Packing;
 use super::shapes::Shapes;
 use crate::file::reader::{Trace, TraceError};
@@ -17,7 +18,10 @@ pub struct Again {
 
 /// Whoever packs.
 #[derive(Default)]
-pub struct Packer(Packing);
+pub struct Packer {
+    packing: Packing,
+    habit: Habit,
+}
 
 impl Again {
     /// One of the segments of a trace, by its number among them.
@@ -52,7 +56,7 @@ impl Again {
 impl Packer {
     /// Packs a segment: how many records it has, and its parts.
     pub fn pack(&mut self, again: &Again) -> (u64, [Vec<u8>; 4]) {
-        let packed = self.0.pack(&again.records, &again.traced);
-        (packed.records, self.0.finish(again.memory))
+        let packed = self.packing.pack(&again.records, &again.traced, &self.habit);
+        (packed.records, self.packing.finish(again.memory, &packed))
     }
 }

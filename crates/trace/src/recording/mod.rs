@@ -2,6 +2,9 @@
 
 pub mod again;
 mod buffer;
+mod executed;
+mod habit;
+mod local;
 mod packing;
 mod past;
 mod records;
@@ -343,6 +346,7 @@ impl Recording {
             begins: nanoseconds(thread.begins),
             ends: nanoseconds(thread.ends),
             state: None,
+            is_local: false,
             lens: [0; 4],
             at: 0,
             len: 0,

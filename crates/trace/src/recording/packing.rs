@@ -147,7 +147,7 @@ fn pack_in_turn(job: Job, packing: &mut Packing, shared: &Shared) {
         }
         known
     });
-    let (packed, parts) = shared.pack(packing, &records, &traced);
+    let (packed, parts) = shared.pack(packing, &records, &traced, &line);
     let mut known = cut.unwrap_or_else(|| line.wait_for(segment.number));
     let ready = Ready { segment, packed, parts };
     let added = shared.add(&mut known, ready, |before| match goes_on {
@@ -174,7 +174,7 @@ impl Shared {
             pack_in_turn(job, packing, self);
         } else {
             let Job { segment, records, traced, .. } = job;
-            let (packed, parts) = self.pack(packing, &records, &traced);
+            let (packed, parts) = self.pack(packing, &records, &traced, &line);
             // The thread may be waiting for it.
             drop(records);
             lock(&line.ready).insert(segment.number, Ready { segment, packed, parts });
@@ -189,9 +189,14 @@ impl Shared {
         packing: &mut Packing,
         records: &[Buffer],
         traced: &RwLock<Traced>,
+        line: &Line,
     ) -> (Packed, [Vec<u8>; 4]) {
         match self.is_stored.load(Ordering::Relaxed) {
-            true => (packing.pack(records, traced), packing.finish(self.memory)),
+            true => {
+                let packed = packing.pack(records, traced, &line.habit);
+                let parts = packing.finish(self.memory, &packed);
+                (packed, parts)
+            }
             false => (scan(records, traced), Default::default()),
         }
     }
@@ -212,6 +217,7 @@ impl Shared {
         segment.first_instruction = known.instructions;
         segment.instructions = packed.instructions;
         segment.records = packed.records;
+        segment.is_local = packed.is_local;
         segment.lens = parts.each_ref().map(|part| part.len() as u64);
         known.instructions += packed.instructions;
         self.instructions.fetch_add(packed.instructions, Ordering::Relaxed);

@@ -2,15 +2,17 @@
 
 use super::Traced;
 use super::buffer::Buffer;
+use super::executed::Executed;
+use super::habit::{Followed, Habit};
+use super::local::Local;
 use super::rounds::{Place, Rounds};
 use super::shapes::{Brief, FEW, Passed, Shape, Shapes};
-use crate::columns::put_number;
 use crate::control::{BLOCK, Kept as _};
 use crate::replay::Wrong;
 use crate::units::{Unit, Units, Words};
 use crate::values;
 use crate::{ControlEncoder, ValueEncoder};
-use relive_abi::trace::{Tag, payload, stopped_values};
+use relive_abi::trace::{Tag, payload, stopped_values, tag_of};
 use std::sync::{PoisonError, RwLock};
 
 /// What was found in the records of a segment.
@@ -18,6 +20,10 @@ use std::sync::{PoisonError, RwLock};
 pub(super) struct Packed {
     pub(super) instructions: u64,
     pub(super) records: u64,
+    /// Whether it was packed without looking back.
+    pub(super) is_local: bool,
+    /// What belongs to special tags.
+    pub(super) rest: Vec<u8>,
     /// What could not be understood, so that the rest was left out.
     pub(super) wrong: Option<Wrong>,
 }
@@ -39,11 +45,46 @@ pub(super) struct Packing {
     rounds: Rounds,
     /// Where in the segment the buffer begins that is being packed, modulo 2³².
     start: u32,
-    /// What belongs to special tags.
-    rest: Vec<u8>,
-    /// The numbers of all units that are executed, in the order in which they are first; and whether one is among them.
-    executed: Vec<u8>,
-    is_executed: Vec<bool>,
+    executed: Executed,
+    /// The other way.
+    local: Local,
+    is_local: bool,
+    /// How many tags of the segment were not expected.
+    new_tags: u64,
+}
+
+/// What a special tag says.
+pub(super) struct Special<'a> {
+    /// Values, if a unit was left in the middle: which, and behind how many instructions.
+    pub(super) values: &'a [[u8; 8]],
+    pub(super) stopped: Option<(&'a Unit, usize)>,
+    /// What else belongs to it.
+    pub(super) own: &'a [u8],
+}
+
+impl<'a> Special<'a> {
+    /// Of a tag, with what lies behind it.
+    pub(super) fn find(tag: Tag, bytes: &'a [u8], units: &'a Units) -> Result<Self, Wrong> {
+        let count = stopped_values(tag).map(usize::from);
+        let len = payload(tag).ok_or(Wrong::UnknownTag(tag))?;
+        let (values, behind) = bytes.split_at_checked(count.unwrap_or(0) * 8).ok_or(Wrong::CutShort)?;
+        let own = behind.get(..len).ok_or(Wrong::CutShort)?;
+        let mut stopped = None;
+        if let Some(count) = count {
+            let stop = Words(own).stop().ok_or(Wrong::CutShort)?;
+            let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
+            if count > unit.operations.values() as usize {
+                return Err(Wrong::CutShort);
+            }
+            stopped = Some((unit, unit.steps_before(&stop)));
+        }
+        Ok(Self { values: values.as_chunks().0, stopped, own })
+    }
+
+    /// How long it is.
+    pub(super) fn len(&self) -> usize {
+        size_of_val(self.values) + self.own.len()
+    }
 }
 
 /// How many records are packed at once at most, so that there are not too many values.
@@ -51,8 +92,12 @@ const AT_ONCE: u32 = values::AT_ONCE as u32 / FEW as u32;
 
 impl Packing {
     /// Packs records, as far as they make sense.
-    pub(super) fn pack(&mut self, records: &[Buffer], traced: &RwLock<Traced>) -> Packed {
+    pub(super) fn pack(&mut self, records: &[Buffer], traced: &RwLock<Traced>, habit: &Habit) -> Packed {
         let mut packed = Packed::default();
+        self.is_local = habit.next_is_local();
+        self.new_tags = 0;
+        let surprises = self.values.surprises();
+        let mut is_of_memory = false;
         self.start = 0;
         self.rounds.begin(self.values.surprises());
         for buffer in 0..records.len() {
@@ -60,8 +105,16 @@ impl Packing {
             let traced = traced.read().unwrap_or_else(PoisonError::into_inner);
             let Traced { process, shapes } = &*traced;
             let units = &process.units;
-            self.is_executed.resize(self.is_executed.len().max(units.all().len()), false);
-            let result = match units.is_of_memory() {
+            is_of_memory = units.is_of_memory();
+            self.executed.make_room(units.all().len());
+            let (local, executed) = (&mut self.local, &mut self.executed);
+            let result = match is_of_memory {
+                true if self.is_local => {
+                    local.pack::<true>(&records[buffer], units, shapes, executed, &mut packed)
+                }
+                false if self.is_local => {
+                    local.pack::<false>(&records[buffer], units, shapes, executed, &mut packed)
+                }
                 true => {
                     self.values.make_room(units.slots() as usize);
                     self.pack_one::<true>(records, buffer, units, shapes, &mut packed)
@@ -73,6 +126,16 @@ impl Packing {
                 break;
             }
         }
+        if !self.is_local {
+            habit.learn(&Followed {
+                records: packed.records,
+                values: self.values.now().into(),
+                new_tags: self.new_tags,
+                new_values: self.values.surprises() - surprises,
+                memory: is_of_memory,
+            });
+        }
+        packed.is_local = self.is_local;
         packed
     }
 
@@ -105,7 +168,7 @@ impl Packing {
                 self.rounds.settle_one(&mut self.control);
             }
             let Some((word, behind)) = bytes[at..].split_first_chunk() else { break Ok(()) };
-            let tag = Tag::from_le_bytes(*word);
+            let tag = tag_of(u32::from_le_bytes(*word));
             at += size_of::<Tag>();
             at += match shapes.get(tag) {
                 // What is begun here was not finished.
@@ -152,7 +215,7 @@ impl Packing {
         let count = self.control.push_expected(most, |passed: &Passed| {
             let at = passed.at.wrapping_add(shift);
             let word = tags.get(at.wrapping_sub(start) as usize..)?.first_chunk()?;
-            if Tag::from_le_bytes(*word) != passed.tag || passed.len == 0 {
+            if u32::from_le_bytes(*word) != passed.word || passed.len == 0 {
                 return None;
             }
             steps += u64::from(passed.steps);
@@ -203,32 +266,28 @@ impl Packing {
         if self.append::<MEMORY>(shape, shape.slot(), values, at)
             && let Some((unit, _)) = units.find(shape.tag())
         {
-            self.note(unit);
+            self.executed.note(unit);
         }
     }
 
     /// Appends a tag and its values. Whether it was not expected.
     fn append<const MEMORY: bool>(&mut self, shape: Shape, slot: u32, values: &[[u8; 8]], at: usize) -> bool {
         if !MEMORY {
-            return self.alone.push(shape.into()).is_some();
+            let is_new = self.alone.push(shape.into()).is_some();
+            self.new_tags += u64::from(is_new);
+            return is_new;
         }
         let at = self.start.wrapping_add(at as u32);
         let place = self.control.push(Passed::new(shape, at.wrapping_sub(size_of::<Tag>() as u32)));
         match place {
             Some(place) => {
                 self.values.push_new(slot, values, at, place);
+                self.new_tags += 1;
                 self.rounds.broken(self.values.now(), self.values.surprises());
             }
             None => self.values.push(slot, values, at),
         }
         place.is_some()
-    }
-
-    /// A unit is executed, perhaps for the first time.
-    fn note(&mut self, unit: &Unit) {
-        if !std::mem::replace(&mut self.is_executed[unit.number as usize], true) {
-            put_number(&mut self.executed, unit.number.into());
-        }
     }
 
     /// Something that is not an exit: how much belongs to it, there in the buffer.
@@ -241,21 +300,16 @@ impl Packing {
         packed: &mut Packed,
         at: usize,
     ) -> Result<usize, Wrong> {
-        let count = usize::from(stopped_values(tag).unwrap_or(0));
-        let len = payload(tag).ok_or(Wrong::UnknownTag(tag))?;
-        let (values, behind) = bytes.split_at_checked(count * 8).ok_or(Wrong::CutShort)?;
-        let own = behind.get(..len).ok_or(Wrong::CutShort)?;
+        let special = Special::find(tag, bytes, units)?;
         let mut slot = 0;
-        if stopped_values(tag).is_some() {
-            let stop = Words(own).stop().ok_or(Wrong::CutShort)?;
-            let (unit, _) = units.find(stop.unit).ok_or(Wrong::UnknownTag(stop.unit))?;
+        if let Some((unit, steps)) = special.stopped {
             slot = unit.operations.slot;
-            self.note(unit);
-            packed.instructions += unit.steps_before(&stop) as u64;
+            self.executed.note(unit);
+            packed.instructions += steps as u64;
         }
-        self.append::<MEMORY>(Shape::special(tag), slot, values.as_chunks().0, at);
-        self.rest.extend_from_slice(own);
-        Ok(values.len() + len)
+        self.append::<MEMORY>(Shape::special(tag), slot, special.values, at);
+        packed.rest.extend_from_slice(special.own);
+        Ok(special.len())
     }
 
     /// There are so many slots at least.
@@ -265,13 +319,13 @@ impl Packing {
     }
 
     /// The parts of the segment, of a trace with accesses to memory or without.
-    pub(super) fn finish(&mut self, memory: bool) -> [Vec<u8>; 4] {
-        let zip = |bytes: &[u8]| zstd::bulk::compress(bytes, 3).expect("memory for what is packed");
-        let (executed, rest) = (zip(&self.executed), zip(&self.rest));
-        self.executed.clear();
-        self.is_executed.fill(false);
-        self.rest.clear();
-        let control = if memory { self.control.finish() } else { self.alone.finish() };
-        [executed, control, self.values.finish(), rest]
+    pub(super) fn finish(&mut self, memory: bool, packed: &Packed) -> [Vec<u8>; 4] {
+        let rest = zstd::bulk::compress(&packed.rest, 3).expect("memory for what is packed");
+        let [control, values] = match memory {
+            _ if self.is_local => self.local.finish(memory),
+            true => [self.control.finish(), self.values.finish()],
+            false => [self.alone.finish(), Vec::new()],
+        };
+        [self.executed.finish(), control, values, rest]
     }
 }

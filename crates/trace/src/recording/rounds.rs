@@ -490,6 +490,7 @@ fn same_until(bytes: &[u8], from: usize, end: usize, len: usize) -> usize {
 mod tests {
     use super::super::Traced;
     use super::super::buffer::Buffer;
+    use super::super::habit::Habit;
     use super::super::records::Packing;
     use super::super::shapes::Shapes;
     use super::*;
@@ -560,15 +561,19 @@ mod tests {
         let traced = RwLock::new(Traced { process, shapes });
         let bytes = |records: &[(u32, Vec<[u8; 8]>)]| {
             let one = |(tag, values): &(u32, Vec<[u8; 8]>)| {
-                [&tag.to_le_bytes()[..], values.as_flattened()].concat()
+                [&relive_abi::trace::word(*tag, values.len() as u16).to_le_bytes()[..], values.as_flattened()]
+                    .concat()
             };
             records.iter().flat_map(one).collect::<Vec<u8>>()
         };
         let (first, second) = records.split_at(cut);
         let buffers = [Buffer::new(bytes(first)), Buffer::new(bytes(second))];
         packing.make_room(SLOTS as usize);
-        let packed = packing.pack(&buffers, &traced);
-        (packed, packing.finish(true))
+        let packed = packing.pack(&buffers, &traced, &Habit::default());
+        {
+            let parts = packing.finish(true, &packed);
+            (packed, parts)
+        }
     }
 
     /// Whether they are packed as if nobody knew of rounds.

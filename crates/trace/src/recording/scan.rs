@@ -5,7 +5,7 @@ use super::buffer::Buffer;
 use super::records::Packed;
 use crate::replay::Wrong;
 use crate::units::Words;
-use relive_abi::trace::{Tag, stopped_values};
+use relive_abi::trace::{stopped_values, tag_of};
 use std::sync::{PoisonError, RwLock};
 
 /// Goes through records, as far as they make sense.
@@ -27,7 +27,7 @@ fn scan_one(bytes: &[u8], traced: &Traced, packed: &mut Packed) -> Result<(), Wr
     let memory = units.is_of_memory();
     let mut rest = bytes;
     while let Some((word, behind)) = rest.split_first_chunk() {
-        let tag = Tag::from_le_bytes(*word);
+        let tag = tag_of(u32::from_le_bytes(*word));
         if tag == 0 {
             // What is begun here was not finished.
             break;

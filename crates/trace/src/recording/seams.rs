@@ -6,7 +6,7 @@ use super::shapes::Shapes;
 use super::{Nobody, Traced};
 use crate::machine::Machine;
 use crate::replay::{Raw, Replay, Wrong};
-use relive_abi::trace::{SAME_STATE, Tag};
+use relive_abi::trace::{SAME_STATE, Tag, tag_of};
 
 /// A thread says where it is behind a few records, if it does.
 const FAR: usize = 1 << 14;
@@ -16,7 +16,7 @@ pub(super) fn seam(bytes: &[u8], shapes: &Shapes, memory: bool) -> Option<usize>
     let mut at = 0;
     while at < FAR {
         let (word, _) = bytes.get(at..)?.split_first_chunk()?;
-        let tag = Tag::from_le_bytes(*word);
+        let tag = tag_of(u32::from_le_bytes(*word));
         if tag == SAME_STATE {
             return Some(at);
         }

@@ -2,15 +2,15 @@
 
 use crate::control::Kept;
 use crate::replay::Wrong;
-use crate::units::Units;
-use relive_abi::trace::{payload, stopped_values};
+use crate::units::{Out, Units};
+use relive_abi::trace::{payload, stopped_values, tag_of, word};
 
 /// What a tag says of its record. Two words, as there are many, and they are copied all the time.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Shape {
     /// The tag, and above it the slot of its first value.
     tag_and_slot: u64,
-    /// How many instructions were executed. In the highest 16 bits, how many values there are, and flags.
+    /// How many instructions were executed; in the next 16 bits, which exit it is; in the highest 16, how many values there are, and flags.
     steps_and_values: u64,
 }
 
@@ -22,18 +22,22 @@ const PLAIN: u16 = 1 << 14;
 const VALUES: u16 = PLAIN - 1;
 /// Where that is.
 const ABOVE: u32 = 48;
+/// And where it is said which exit it is.
+const OUT: u32 = 32;
 
 /// How many values a plain shape has at most.
 pub(super) const FEW: u16 = 15;
 
 impl Shape {
     /// Of an exit.
-    fn new(tag: u32, slot: u32, steps: u32, values: u16) -> Option<Self> {
+    fn new(tag: u32, slot: u32, steps: u32, values: u16, out: Out) -> Option<Self> {
         // No unit is so long that its numbers do not fit.
         let values = Some(values).filter(|&values| values <= VALUES)?;
         let flags = EXISTS | if values <= FEW { PLAIN } else { 0 };
         let tag_and_slot = u64::from(tag) | u64::from(slot) << 32;
-        Some(Self { tag_and_slot, steps_and_values: u64::from(steps) | u64::from(values | flags) << ABOVE })
+        let steps_and_values =
+            u64::from(steps) | u64::from(out.0) << OUT | u64::from(values | flags) << ABOVE;
+        Some(Self { tag_and_slot, steps_and_values })
     }
 
     /// Of a special tag.
@@ -75,17 +79,30 @@ impl Shape {
         self.flags() & PLAIN != 0
     }
 
+    /// Whether it is one, and has so many values.
+    #[inline(always)]
+    pub(super) fn has_values(&self, count: usize) -> bool {
+        usize::from(self.flags() & !PLAIN) == usize::from(EXISTS) | count
+    }
+
     /// How many instructions were executed.
     #[inline(always)]
     pub(super) fn steps(&self) -> u64 {
         self.steps_and_values as u32 as u64
+    }
+
+    /// Which exit of its unit it is.
+    #[inline(always)]
+    pub(super) fn out(&self) -> Out {
+        Out((self.steps_and_values >> OUT) as u16)
     }
 }
 
 /// What is kept of a record that was packed, for when it comes again.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Passed {
-    pub(super) tag: u32,
+    /// The first word of the record.
+    pub(super) word: u32,
     /// Where in the segment it was, as it was written down, modulo 2³².
     pub(super) at: u32,
     /// How many instructions were executed.
@@ -97,7 +114,7 @@ pub(super) struct Passed {
 impl Kept for Passed {
     #[inline(always)]
     fn tag(&self) -> u32 {
-        self.tag
+        tag_of(self.word)
     }
 }
 
@@ -105,7 +122,7 @@ impl Passed {
     /// A record at some place.
     pub(super) fn new(shape: Shape, at: u32) -> Self {
         let len = if shape.is_plain() { (size_of::<u32>() + shape.values() * 8) as u32 } else { 0 };
-        Self { tag: shape.tag(), at, steps: shape.steps() as u32, len }
+        Self { word: word(shape.tag(), shape.values() as u16), at, steps: shape.steps() as u32, len }
     }
 }
 
@@ -158,7 +175,9 @@ impl Shapes {
             let (first, operations) = (unit.first as usize, &unit.operations);
             self.all.resize(self.all.len().max(first + unit.exits.len()), Shape::default());
             for (n, (exit, way)) in unit.exits.iter().zip(&operations.ways).enumerate() {
-                let shape = Shape::new((first + n) as u32, operations.slot, exit.steps, way.values);
+                let tag = (first + n) as u32;
+                let out = units.exits().out(tag).unwrap_or_default();
+                let shape = Shape::new(tag, operations.slot, exit.steps, way.values, out);
                 self.all[first + n] = shape.unwrap_or_default();
             }
         }
@@ -168,8 +187,9 @@ impl Shapes {
     /// Of tags from 0 on, each with the slot of its first value, how many instructions it stands for and how many values it has.
     #[cfg(test)]
     pub(super) fn of(tags: impl Iterator<Item = (u32, u32, u16)>) -> Self {
-        let shape =
-            |(tag, (slot, steps, values))| Shape::new(tag as u32, slot, steps, values).unwrap_or_default();
+        let shape = |(tag, (slot, steps, values))| {
+            Shape::new(tag as u32, slot, steps, values, Out::default()).unwrap_or_default()
+        };
         Self { all: tags.enumerate().map(shape).collect(), units: 0 }
     }
 
@@ -182,6 +202,16 @@ impl Shapes {
                 Ok(own + usize::from(stopped_values(tag).unwrap_or(0)) * 8)
             }
         }
+    }
+
+    /// How many there may be.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// By tag. Not all exist.
+    pub(super) fn all(&self) -> &[Shape] {
+        &self.all
     }
 
     /// Of a tag.

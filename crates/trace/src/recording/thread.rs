@@ -2,6 +2,7 @@
 //! segment ends.
 
 use super::buffer::Buffer;
+use super::habit::Habit;
 use super::lock;
 use super::packing::Ready;
 use crate::machine::Machine;
@@ -60,6 +61,7 @@ impl Thread {
 pub(super) struct Line {
     known: Mutex<Known>,
     moved: Condvar,
+    pub(super) habit: Habit,
     /// Segments that are packed but those before are not, by their numbers.
     pub(super) ready: Mutex<BTreeMap<u32, Ready>>,
 }

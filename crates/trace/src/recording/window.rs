@@ -6,7 +6,7 @@ use super::{Nobody, Traced};
 use crate::process::Process;
 use crate::replay::{Raw, Replay, Wrong};
 use crate::units::{Unit, Words};
-use relive_abi::trace::{Tag, stopped_values};
+use relive_abi::trace::{Tag, stopped_values, tag_of};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -109,7 +109,7 @@ fn find(
     for (buffer, bytes) in records.iter().enumerate() {
         let mut at = 0;
         while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-            let tag = Tag::from_le_bytes(*word);
+            let tag = tag_of(u32::from_le_bytes(*word));
             if tag == 0 {
                 break;
             }
