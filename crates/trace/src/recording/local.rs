@@ -231,9 +231,8 @@ impl Local {
     }
 
     /// The streams. From here on, there are new ones.
-    pub(super) fn finish(&mut self, memory: bool) -> [Vec<u8>; 2] {
+    pub(super) fn finish(&mut self) -> [Vec<u8>; 2] {
         let control = self.control.finish(&mut self.pen, &mut self.packer);
-        let values = if memory { self.values.finish(&mut self.packer) } else { Vec::new() };
-        [control, values]
+        [control, self.values.finish(&mut self.packer)]
     }
 }

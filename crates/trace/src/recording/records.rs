@@ -322,9 +322,9 @@ impl Packing {
     pub(super) fn finish(&mut self, memory: bool, packed: &Packed) -> [Vec<u8>; 4] {
         let rest = zstd::bulk::compress(&packed.rest, 3).expect("memory for what is packed");
         let [control, values] = match memory {
-            _ if self.is_local => self.local.finish(memory),
+            _ if self.is_local => self.local.finish(),
             true => [self.control.finish(), self.values.finish()],
-            false => [self.alone.finish(), Vec::new()],
+            false => [self.alone.finish(), self.values.finish()],
         };
         [self.executed.finish(), control, values, rest]
     }
