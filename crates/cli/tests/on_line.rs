@@ -92,6 +92,59 @@ fn the_answers_are_those_of_the_trace() {
     }
 }
 
+/// A thread that hardly ever does the same again: which way it goes and what it touches follows from numbers drawn at random.
+const IRREGULAR: &str = r#"
+static unsigned char all[1 << 20];
+static unsigned drawn = 1;
+static unsigned draw(void) { return (drawn = drawn * 1664525 + 1013904223) >> 8; }
+static int one(unsigned n) { return all[n & 0xfffff]++ + all[n >> 3 & 0xfffff]; }
+static int two(unsigned n) { return n & 1 ? one(n) - one(n + 1) : n & 2 ? all[n >> 1 & 0xffff] : 5; }
+static int (*const ways[4])(unsigned) = {one, two, one, two};
+int main(void) {
+    int sum = 0;
+    for (int i = 0; i < 700000; i++) {
+        unsigned n = draw();
+        if (n & 4) sum += ways[n >> 4 & 3](n);
+        if (n & 8) sum ^= all[n >> 2 & 0xffff];
+        if (n % 5 == 0) sum += two(n * 3);
+    }
+    return sum & 7;
+}
+"#;
+
+/// Such a thread is packed in another way; answers while it runs are from what it has written down, not from what was packed.
+#[test]
+fn the_answers_where_nothing_comes_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile("gcc", &["-O1", "-g"], ("irregular.c", IRREGULAR));
+    let file = folder.path().join("irregular.rtrace");
+    for (only, questions) in [
+        (&[][..], &["mix", "strides", "reuse", "cache", "hot-paths"][..]),
+        (&["--control-flow-only"], &["mix", "hot-paths"]),
+    ] {
+        let answer = |question: &str| folder.path().join(format!("{question}.json"));
+        let ask = |question: &&str| {
+            ["--analyze".to_string(), format!("{question} --json -o {}", text(&answer(question)))]
+        };
+        let asked: Vec<String> = questions.iter().flat_map(ask).collect();
+        let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+        let args = [&["trace", "-q", "-o", text(&file)], &asked[..], only, &["--", text(&program)]].concat();
+        let native = Command::new(&*program).status().expect("it starts");
+        let output = relive(&args);
+        assert_eq!(output.status.code(), native.code(), "{}", errors(&output));
+        let trace = relive_trace::Trace::open(&file).expect("a trace");
+        let [back, not] = [true, false].map(|looks_back| {
+            trace.segments().iter().filter(|segment| segment.looks_back() == looks_back).count()
+        });
+        assert!(back > 0 && not > back, "{back} and {not}");
+        for question in questions {
+            let expected = relive(&["analyze", question, text(&file), "--json"]).stdout;
+            let found = std::fs::read(answer(question)).expect("an answer");
+            assert!(found == expected && !expected.is_empty(), "{question} {only:?}");
+        }
+    }
+}
+
 /// Runs it in a folder of its own. What is there in the end, besides.
 fn in_folder(folder: &Path, args: &[&str]) -> (Output, Vec<String>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_relive"));

@@ -121,6 +121,12 @@ impl Segment {
         self.len
     }
 
+    /// Whether it was packed by following earlier parts of itself; otherwise hardly anything in it comes as it came before.
+    #[must_use]
+    pub fn looks_back(&self) -> bool {
+        !self.is_local
+    }
+
     /// How many of these are for control flow alone.
     #[must_use]
     pub fn packed_control(&self) -> u64 {

@@ -373,7 +373,10 @@ pub(super) struct Packed<'a> {
 }
 
 /// Control flow and values, in either way to pack them.
-#[expect(clippy::large_enum_variant, reason = "there is one for a whole segment, which is asked all the time")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for a whole segment, which is asked all the time"
+)]
 enum Streams<'a> {
     Again {
         control: ControlDecoder<'a>,
