@@ -8,8 +8,8 @@ use crate::error::StreamError;
 use crate::frames::unpack;
 use zstd::bulk::Compressor;
 
-/// How much [`zstd`] tries.
-const LEVEL: i32 = -4;
+/// How much [`zstd`] tries. At level -4 bzip2 takes a fifth less room, and packing a sixth more time.
+const LEVEL: i32 = -12;
 /// Of a long column, so many bytes are tried first: if they do not shrink by a quarter, all of it is left as it is.
 const SAMPLE: usize = 1 << 14;
 
