@@ -279,6 +279,37 @@ fn nothing_moves_for_the_runtime() {
 }
 
 #[test]
+fn what_is_aligned_to_more_than_a_page_keeps_its_distance() {
+    let text = "#include <stdio.h>\n\
+        __attribute__((aligned(0x8000))) char buffer[0x8000] = {1};\n\
+        int main(void) { puts(buffer[1] ? \"full\" : \"empty\"); return buffer[0] - 1; }\n";
+    let ways: [(&str, &[&str]); 4] = [
+        ("gcc", &["-O2"]),
+        ("gcc", &["-O2", "-no-pie", "-fno-pie"]),
+        ("clang-19", &["-O2", "-fuse-ld=lld"]),
+        ("clang-19", &["-O2", "-fuse-ld=lld", "-no-pie", "-fno-pie"]),
+    ];
+    for (compiler, flags) in ways {
+        let built = build(compiler, flags, ("a.c", text), false);
+        assert_eq!(code(&built.plain), code(&built.annotated), "{compiler} {flags:?}");
+        assert_eq!(inspect(&built.annotated)["file"]["prepared"], "ready", "{compiler} {flags:?}");
+        succeed(&mut Command::new(&built.annotated));
+    }
+}
+
+#[test]
+fn code_behind_a_call_that_does_not_come_back_is_dead() {
+    // clang hardens calls without asking whether they come back.
+    let flags = ["-O2", "-mspeculative-load-hardening", "-fbasic-block-address-map"];
+    let text = "#include <stdlib.h>\n\
+        int check(int x) { if (x > 5) abort(); return x; }\n\
+        int thrice(int x) { return check(x) * 3; }\n\
+        int main(int c, char **v) { return thrice(c) - 3; }\n";
+    let built = build("clang-19", &flags, ("a.c", text), true);
+    check(&built, "hardened");
+}
+
+#[test]
 fn libraries_without_other_notes_stay_the_same() {
     // There the note has a program header of its own.
     for (compiler, linker) in [("gcc", "bfd"), ("clang-19", "lld")] {
