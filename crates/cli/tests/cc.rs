@@ -339,6 +339,59 @@ fn who_says_where_things_lie_has_them_there() {
     }
 }
 
+/// Numbers among code, which nobody says to be data, and which are instructions as well: a load, an addition, a return.
+const NUMBERS: &str = "
+.text
+.balign 16
+numbers: .quad 0xc3f00148f8894800, 0x9090909090909090
+.balign 16
+    .byte 0x48, 0x89, 0xf8, 0x48, 0x01, 0xf0, 0x90, 0x90, 0x90, 0xc3
+.balign 16
+other: .byte 0x48, 0x8b, 0x07, 0x48, 0x83, 0xc0, 0x11, 0xc3
+.balign 16
+.globl first
+.type first, @function
+first:
+    movdqu other(%rip), %xmm0
+    movq %xmm0, %rax
+    add numbers(%rip), %rax
+    ret
+.size first, .-first
+.section .note.GNU-stack
+";
+
+#[test]
+fn numbers_among_code_do_not_become_functions() {
+    for compiler in ["gcc", "clang-19"] {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("numbers.S"), NUMBERS).unwrap();
+        let main = "#include <stdio.h>\nunsigned long first(void);\n\
+            int main(void) { printf(\"%lx\\n\", first()); return 0; }\n";
+        fs::write(at("main.c"), main).unwrap();
+        let mut command = Command::new(RELIVE);
+        command.args(["cc", "--", compiler, "-O2", "main.c", "numbers.S", "-o", "program"]);
+        succeed(command.current_dir(&dir));
+        let made = at("made");
+        succeed(Command::new(RELIVE).arg("instrument").arg(at("program")).arg("-o").arg(&made));
+        let said = [at("program"), made]
+            .map(|file| succeed(Command::new(file).env("RELIVE_PROFILE", at("profile"))).stdout);
+        assert_eq!(said[0], said[1], "{compiler}");
+        // Nor when what follows from the code is added.
+        let [plain, added] = ["plain", "added"].map(at);
+        let mut command = Command::new(compiler);
+        succeed(command.args(["-O2", "main.c", "numbers.S", "-o", "plain"]).current_dir(&dir));
+        succeed(Command::new(RELIVE).args(["annotate", "add"]).arg(&plain).arg("-o").arg(&added));
+        let made = at("made-of-added");
+        succeed(Command::new(RELIVE).arg("instrument").arg(&added).arg("-o").arg(&made));
+        assert_eq!(
+            succeed(Command::new(made).env("RELIVE_PROFILE", at("profile-of-added"))).stdout,
+            said[0],
+            "{compiler}"
+        );
+    }
+}
+
 /// What was counted of each block of the program's own functions.
 fn counted(program: &Path) -> Vec<Vec<String>> {
     let dir = program.parent().unwrap();
