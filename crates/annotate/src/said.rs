@@ -88,8 +88,7 @@ fn dead_end(range: &BlockRange) -> Option<LinkAddr> {
 }
 
 /// Behind the call that a block ends with, which does not come back if control does not go on from there; nor if it jumps
-/// from there to where it never gets. What clang puts behind calls without asking (speculative load hardening) ends nothing; a
-/// call of the kernel may be what ends the program.
+/// from there to where it never gets.
 fn behind_last_call(block: AddrRange, dead_end: Option<LinkAddr>, image: &Image<'_>) -> Option<LinkAddr> {
     let bytes = image.elf.bytes_at(block.start);
     let bytes = &bytes[..bytes.len().min(block.len() as usize)];
@@ -99,7 +98,6 @@ fn behind_last_call(block: AddrRange, dead_end: Option<LinkAddr>, image: &Image<
         (behind, calls) = match insn.flow() {
             Flow::Call(_) | Flow::IndirectCall => (None, Some(insn.next_addr())),
             Flow::Jump(to) if Some(to) == dead_end => (calls, None),
-            Flow::Next if !insn.is_syscall() && !insn.is_privileged() => (None, calls),
             _ => (None, None),
         };
     }

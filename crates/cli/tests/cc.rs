@@ -298,18 +298,6 @@ fn what_is_aligned_to_more_than_a_page_keeps_its_distance() {
 }
 
 #[test]
-fn code_behind_a_call_that_does_not_come_back_is_dead() {
-    // clang hardens calls without asking whether they come back.
-    let flags = ["-O2", "-mspeculative-load-hardening", "-fbasic-block-address-map"];
-    let text = "#include <stdlib.h>\n\
-        int check(int x) { if (x > 5) abort(); return x; }\n\
-        int thrice(int x) { return check(x) * 3; }\n\
-        int main(int c, char **v) { return thrice(c) - 3; }\n";
-    let built = build("clang-19", &flags, ("a.c", text), true);
-    check(&built, "hardened");
-}
-
-#[test]
 fn libraries_without_other_notes_stay_the_same() {
     // There the note has a program header of its own.
     for (compiler, linker) in [("gcc", "bfd"), ("clang-19", "lld")] {
