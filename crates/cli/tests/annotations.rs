@@ -331,7 +331,13 @@ fn whatever_the_section_holds_the_program_goes_on() {
     let program = Program::new(BOTH, WITH_ID);
     let [path, changed, counted] = ["program", "changed", "counted"].map(|name| program.at(name));
     let out = program.at("section");
-    program.make(&owned(&["objcopy", "--dump-section", &format!(".annotate={out}"), &path, &program.at("rest")]));
+    program.make(&owned(&[
+        "objcopy",
+        "--dump-section",
+        &format!(".annotate={out}"),
+        &path,
+        &program.at("rest"),
+    ]));
     let (section, file) = (fs::read(out).expect("a section"), fs::read(&path).expect("there"));
     let at = file.windows(section.len()).position(|bytes| bytes == section).expect("in the file");
     for seed in 0..100 {
