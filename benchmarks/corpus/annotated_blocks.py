@@ -4,7 +4,7 @@ Reads the section by docs/annotate-format.md, the map by llvm-readobj; shares no
 usage: annotated_blocks.py BINARY
 Prints: blocks in the map, and how many of them are described otherwise or not at all. Exit status: 1 if any is.
 Blocks of the map need not be entered at their start only and left at their end only. So one that ends with a branch and a jump
-is two, one that nothing but the block before it leads to is part of that, and an empty one is none."""
+is two, one with branches of a programmer's own (asm) more, one that nothing but the block before it leads to is part of that, and an empty one is none."""
 import bisect, json, struct, subprocess, sys
 
 
@@ -114,8 +114,9 @@ for at, end in sorted(truth):
     first = bisect.bisect_right(ours, (at, 1 << 64)) - 1
     parts = [block for block in ours[max(first, 0):first + 1 + end - at] if block[0] < end and at < block[1]]
     covered = parts and parts[0][0] <= at and parts[-1][1] >= end and all(a[1] == b[0] for a, b in zip(parts, parts[1:]))
-    # More than one where control may leave it half-way; one with the block before where it only goes on.
-    split = all(before.get(start) in leaves for start, _ in parts[1:])
+    # More than one where control may leave it half-way or come in, as it does in assembler that somebody wrote into it; one with the
+    # block before where it only goes on.
+    split = all(before.get(start) in leaves or start in targets for start, _ in parts[1:])
     joined = parts and (parts[0][0] == at or at not in targets and before.get(at) not in ends)
     if not (covered and split and joined):
         wrong.append(('%#x-%#x' % (at, end), ' '.join('%#x-%#x' % block for block in parts) or 'nothing'))

@@ -32,6 +32,8 @@ pub struct Derived {
     pub not_understood: usize,
     /// How many have jump tables whose size is a guess, which would look like a fact from then on.
     pub guessed: usize,
+    /// How many look like functions, and nothing leads to them.
+    pub seeming: usize,
     /// How many share code with another one, which cannot be described.
     pub overlapping: usize,
     /// What would not be believed.
@@ -67,6 +69,8 @@ fn missing(program: &Program<'_>, said: &[Piece], is_told: bool, derived: &mut D
             derived.annotated += 1;
         } else if !function.cfg.is_understood() {
             derived.not_understood += 1;
+        } else if function.is_guess() {
+            derived.seeming += 1;
         } else if !is_told && function.cfg.tables.iter().any(|table| table.bound.is_guess()) {
             derived.guessed += 1;
         } else {

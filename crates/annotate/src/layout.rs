@@ -127,18 +127,20 @@ impl Layout {
         Ok(args)
     }
 
-    /// Whether there are another number of program headers than expected; expects them from then on. A note
-    /// among no others has one, too.
+    /// Whether there are another number of program headers than expected, or something is to lie at the start of more than a
+    /// page; expects that from then on. A note among no others has a header, too.
     pub(crate) fn is_mistaken(&mut self, output: &Path) -> bool {
-        let Some(expected) = self.headers else { return false };
-        match added_headers(output) {
-            Some(found) if found != expected => {
-                // GNU ld has no place for a note among no others but behind constants: it had better be short.
-                self.headers = Some(found).filter(|_| self.linker != Linker::Gnu);
-                true
-            }
-            _ => false,
+        let (Some(expected), Some(found)) = (self.headers, Linked::read(output)) else { return false };
+        let before = (self.headers, self.page);
+        if found.added_headers != expected {
+            // GNU ld has no place for a note among no others but behind constants: it had better be short.
+            self.headers = Some(found.added_headers).filter(|_| self.linker != Linker::Gnu);
         }
+        // What goes by a larger alignment would have to move by that.
+        if found.alignment.is_power_of_two() && (self.page..=LARGEST_PAGE).contains(&found.alignment) {
+            self.page = found.alignment;
+        }
+        before != (self.headers, self.page)
     }
 }
 
@@ -152,39 +154,53 @@ fn size(text: &str) -> u64 {
     .unwrap_or(0)
 }
 
-/// How many program headers a linked file has for nothing but the runtime.
-fn added_headers(path: &Path) -> Option<u64> {
-    let file = ReadCache::new(File::open(path).ok()?);
-    let header = FileHeader64::<LE>::parse(&file).ok()?;
-    let table = header.sections(LE, &file).ok()?;
-    let mut sections: Vec<(Range<u64>, bool)> = Vec::new();
-    for section in table.iter() {
-        let flags = section.sh_flags(LE).0;
-        // Thread-local zeros take no addresses.
-        let is_nowhere = flags & elf::SHF_TLS.0 != 0 && section.sh_type(LE) == elf::SHT_NOBITS;
-        if flags & elf::SHF_ALLOC.0 == 0 || is_nowhere || section.sh_size(LE) == 0 {
-            continue;
-        }
-        let name = table.section_name(LE, section).ok()?;
-        let is_ours =
-            [&b".lrodata"[..], b".ldata", b".lbss", b".note.relive"].iter().any(|own| name.starts_with(own));
-        let start = section.sh_addr(LE);
-        sections.push((start..start.saturating_add(section.sh_size(LE)), is_ours));
-    }
-    let mut added = 0;
-    for segment in header.program_headers(LE, &file).ok()? {
-        if !matches!(segment.p_type(LE), elf::PT_LOAD | elf::PT_NOTE) {
-            continue;
-        }
-        let (start, len) = (segment.p_vaddr(LE), segment.p_memsz(LE));
-        let inside = || {
-            sections
+/// What became of a link.
+struct Linked {
+    /// How many program headers there are for nothing but the runtime.
+    added_headers: u64,
+    /// The largest alignment of what else there is.
+    alignment: u64,
+}
+
+impl Linked {
+    fn read(path: &Path) -> Option<Self> {
+        let file = ReadCache::new(File::open(path).ok()?);
+        let header = FileHeader64::<LE>::parse(&file).ok()?;
+        let table = header.sections(LE, &file).ok()?;
+        let mut sections: Vec<(Range<u64>, bool)> = Vec::new();
+        let mut alignment = 1;
+        for section in table.iter() {
+            let flags = section.sh_flags(LE).0;
+            // Thread-local zeros take no addresses.
+            let is_nowhere = flags & elf::SHF_TLS.0 != 0 && section.sh_type(LE) == elf::SHT_NOBITS;
+            if flags & elf::SHF_ALLOC.0 == 0 || is_nowhere || section.sh_size(LE) == 0 {
+                continue;
+            }
+            let name = table.section_name(LE, section).ok()?;
+            let is_ours = [&b".lrodata"[..], b".ldata", b".lbss", b".note.relive"]
                 .iter()
-                .filter(|(range, _)| start <= range.start && range.end <= start.saturating_add(len))
-        };
-        added += u64::from(inside().next().is_some() && inside().all(|&(_, is_ours)| is_ours));
+                .any(|own| name.starts_with(own));
+            if !is_ours {
+                alignment = alignment.max(section.sh_addralign(LE));
+            }
+            let start = section.sh_addr(LE);
+            sections.push((start..start.saturating_add(section.sh_size(LE)), is_ours));
+        }
+        let mut added_headers = 0;
+        for segment in header.program_headers(LE, &file).ok()? {
+            if !matches!(segment.p_type(LE), elf::PT_LOAD | elf::PT_NOTE) {
+                continue;
+            }
+            let (start, len) = (segment.p_vaddr(LE), segment.p_memsz(LE));
+            let inside = || {
+                sections
+                    .iter()
+                    .filter(|(range, _)| start <= range.start && range.end <= start.saturating_add(len))
+            };
+            added_headers += u64::from(inside().next().is_some() && inside().all(|&(_, is_ours)| is_ours));
+        }
+        Some(Self { added_headers, alignment })
     }
-    Some(added)
 }
 
 #[cfg(test)]

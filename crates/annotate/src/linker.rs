@@ -76,11 +76,17 @@ pub fn run(
     let Some(mut asked) = Asked::parse(&expanded) else { return status(Command::new(&original).args(args)) };
     asked.annotate_objects(called);
     let object = called.tools.join("relive-runtime.o");
+    let makes_code = called.family == Family::Clang && called.is_lto && called.name == "ld.lld";
+    if makes_code {
+        asked.args.extend(map_of_lto(&original));
+    }
     let mut layout = None;
+    let mut own = asked.args.len();
     if called.prepares && asked.is_whole() {
         let found = Layout::of(&original, &asked.args);
         std::fs::write(&object, runtime(found.note())?)?;
         asked.args.push(object.clone().into());
+        own = asked.args.len();
         asked.args.extend(found.args(&called.tools)?);
         layout = Some(found);
     }
@@ -88,16 +94,14 @@ pub fn run(
     if hides {
         asked.replace_inputs(called, gold::hide);
     }
-    let makes_code = called.family == Family::Clang && called.is_lto && called.name == "ld.lld";
-    if makes_code {
-        asked.args.extend(map_of_lto(&original));
-    }
     let mut code = link(&original, called, args, &asked)?;
     if let Some(layout) = &mut layout
         && code == 0
         && layout.is_mistaken(&asked.output)
     {
         std::fs::write(&object, runtime(layout.note())?)?;
+        asked.args.truncate(own);
+        asked.args.extend(layout.args(&called.tools)?);
         code = link(&original, called, args, &asked)?;
     }
     if code == 0 {

@@ -300,6 +300,10 @@ struct Room {
 /// Empties what compilers said, now that it is not needed any more.
 fn make_room(object: &mut ObjectFile<'_>, keep_map: bool) -> Vec<Room> {
     let mut rooms = Vec::new();
+    let all = object.sections.iter().enumerate();
+    let relocated = all.filter(|(_, s)| s.kind() == elf::SHT_RELA);
+    let relocations: HashMap<usize, usize> =
+        relocated.map(|(index, s)| (s.header.sh_info(LE) as usize, index)).collect();
     for section in 0..object.sections.len() {
         let told = &object.sections[section];
         let is_map = bb_addr_map::is_map(told.kind().0);
@@ -307,9 +311,7 @@ fn make_room(object: &mut ObjectFile<'_>, keep_map: bool) -> Vec<Room> {
             continue;
         }
         let code = is_map.then_some(told.header.sh_link(LE) as usize);
-        let is_for_it =
-            |s: &Section<'_>| s.kind() == elf::SHT_RELA && s.header.sh_info(LE) as usize == section;
-        let relocations = object.sections.iter().position(is_for_it);
+        let relocations = relocations.get(&section).copied();
         for gone in relocations.into_iter().chain([section]) {
             object.sections[gone].data = Cow::Borrowed(&[]);
         }
@@ -323,7 +325,7 @@ fn attach(
     object: &mut ObjectFile<'_>,
     chunks: &[(usize, Chunk)],
     placed: &Placed,
-    mut rooms: Vec<Room>,
+    rooms: Vec<Room>,
 ) -> Result<(), ObjectError> {
     let place = |to: LinkAddr| placed.place(to).ok_or(ObjectError::Damaged { what: "what refers to code" });
     let mut needed = Vec::new();
@@ -331,6 +333,15 @@ fn attach(
         needed.push(place(relocation.to)?.section as usize);
     }
     let symbols = section_symbols::provide(object, &needed)?;
+    let groups = groups(object);
+    // There may be as many as there are functions.
+    let (mut maps, mut others): (HashMap<usize, Room>, Vec<Room>) = Default::default();
+    for room in rooms {
+        match room.code {
+            Some(code) => drop(maps.insert(code, room)),
+            None => others.push(room),
+        }
+    }
     for (code, chunk) in chunks {
         let mut relocations = Vec::new();
         for relocation in &chunk.relocations {
@@ -342,12 +353,10 @@ fn attach(
             }));
         }
         let group = object.sections[*code].header.sh_flags(LE) & elf::SHF_GROUP;
-        let suits = |room: &Room| match room.code {
-            Some(of) => of == *code,
-            None => group == elf::SectionFlags::default(),
-        };
-        let room = rooms.iter().position(suits).map(|free| rooms.swap_remove(free));
-        let room = room.unwrap_or_else(|| append(object, *code));
+        let room = maps
+            .remove(code)
+            .or_else(|| if group == elf::SectionFlags::default() { others.pop() } else { None });
+        let room = room.unwrap_or_else(|| append(object, groups.get(code).copied()));
         let table = object.symbol_table as u32;
         let of = room.section as u32;
         object.sections[room.section] = Section {
@@ -364,21 +373,29 @@ fn attach(
     Ok(())
 }
 
-/// Room behind all others, in the group that `code` is in.
-fn append(object: &mut ObjectFile<'_>, code: usize) -> Room {
+/// The group of each section that is in one.
+fn groups(object: &ObjectFile<'_>) -> HashMap<usize, usize> {
+    let mut groups = HashMap::new();
+    for (index, group) in object.sections.iter().enumerate().filter(|(_, s)| s.kind() == elf::SHT_GROUP) {
+        let (words, _) = group.data.as_chunks::<4>();
+        for word in words.iter().skip(1) {
+            groups.entry(u32::from_le_bytes(*word) as usize).or_insert(index);
+        }
+    }
+    groups
+}
+
+/// Room behind all others, in that group.
+fn append(object: &mut ObjectFile<'_>, group: Option<usize>) -> Room {
     let section = object.sections.len();
     let empty = object.sections[0].clone();
     object.sections.extend([empty.clone(), empty]);
-    let is_member = |section: &Section<'_>| {
-        let (words, _) = section.data.as_chunks::<4>();
-        let mut members = words.iter().skip(1).map(|word| u32::from_le_bytes(*word));
-        section.kind() == elf::SHT_GROUP && members.any(|member| member as usize == code)
-    };
-    if let Some(group) = object.sections.iter_mut().find(|section| is_member(section)) {
+    if let Some(group) = group {
         let members = [section as u32, section as u32 + 1];
-        group.data.to_mut().extend(members.iter().flat_map(|member| member.to_le_bytes()));
+        let group = object.sections[group].data.to_mut();
+        group.extend(members.iter().flat_map(|member| member.to_le_bytes()));
     }
-    Room { section, relocations: section + 1, code: Some(code) }
+    Room { section, relocations: section + 1, code: None }
 }
 
 /// Bytes of a relocation.

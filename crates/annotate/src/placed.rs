@@ -111,8 +111,9 @@ impl Placed {
     /// The addresses of a section; empty if it is not loaded.
     #[must_use]
     pub fn range(&self, section: u32) -> AddrRange {
-        let found = self.sections.iter().find(|(_, index)| *index == section);
-        found.map_or(AddrRange::sized(LinkAddr(0), 0), |(range, _)| *range)
+        // They have addresses in their order.
+        let found = self.sections.binary_search_by_key(&section, |(_, index)| *index);
+        found.map_or(AddrRange::sized(LinkAddr(0), 0), |found| self.sections[found].0)
     }
 }
 

@@ -137,7 +137,7 @@ fn put_in(args: &Add) -> Result<()> {
 
 fn report(derived: &Derived, output: &Path) {
     let refused = derived.refused.iter().filter(|refused| refused.function == refused.piece.start).count();
-    let left = derived.not_understood + derived.guessed + derived.overlapping + refused;
+    let left = derived.not_understood + derived.guessed + derived.seeming + derived.overlapping + refused;
     let all = (derived.described + derived.annotated + left) as u64;
     let mut notes = vec![format!(
         "{} of {} described ({})",
@@ -149,6 +149,7 @@ fn report(derived: &Derived, output: &Path) {
         (derived.annotated, "annotated already"),
         (derived.not_understood, "not understood"),
         (derived.guessed, "with a jump table whose size would be a guess"),
+        (derived.seeming, "that may be data as well"),
         (derived.overlapping + refused, "that cannot be described"),
     ] {
         if count > 0 {

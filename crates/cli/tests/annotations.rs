@@ -2,6 +2,8 @@
 
 mod support;
 
+use relive_promises::dice::Dice;
+use relive_promises::mutate;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -302,6 +304,55 @@ fn what_only_annotations_tell_is_shown() {
 
     let none = stdout(&["inspect", "/bin/true", "--annotations"]);
     assert!(none.contains("no annotations") && none.contains("relive cc"), "{none}");
+}
+
+/// The bytes of the section, with something wrong in them.
+fn damaged(section: &[u8], seed: u64) -> Vec<u8> {
+    let mut dice = Dice::new(seed);
+    let mut bytes = section.to_vec();
+    let len = bytes.len();
+    for _ in 0..=dice.roll(3) {
+        let (at, from) = (dice.roll(len), dice.roll(len));
+        let stretch = 1 + dice.roll(12.min(len - at.max(from)));
+        match dice.roll(5) {
+            0 => bytes[at] ^= 1 << dice.roll(8),
+            1 => bytes[at] = dice.number() as u8,
+            2 => bytes[at..at + stretch].fill(0),
+            3 => bytes.copy_within(from..from + stretch, at),
+            _ => mutate::mutate(&mut bytes, len, &mut dice),
+        }
+        bytes.resize(len, 0);
+    }
+    bytes
+}
+
+#[test]
+fn whatever_the_section_holds_the_program_goes_on() {
+    let program = Program::new(BOTH, WITH_ID);
+    let [path, changed, counted] = ["program", "changed", "counted"].map(|name| program.at(name));
+    let out = program.at("section");
+    program.make(&owned(&[
+        "objcopy",
+        "--dump-section",
+        &format!(".annotate={out}"),
+        &path,
+        &program.at("rest"),
+    ]));
+    let (section, file) = (fs::read(out).expect("a section"), fs::read(&path).expect("there"));
+    let at = file.windows(section.len()).position(|bytes| bytes == section).expect("in the file");
+    for seed in 0..100 {
+        let mut file = file.clone();
+        file[at..at + section.len()].copy_from_slice(&damaged(&section, seed));
+        fs::write(&changed, file).expect("written");
+        let made = relive(&["instrument", &changed, "-o", &counted, "--verify"]);
+        let said = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "{seed}: {said}");
+        fs::set_permissions(&counted, fs::Permissions::from_mode(0o700)).expect("own file");
+        let run = Command::new(&counted).env("RELIVE_PROFILE", program.at("profile")).output();
+        let run = run.expect("it starts");
+        let shown = (String::from_utf8_lossy(&run.stdout).into_owned(), run.status.code());
+        assert_eq!(shown, expected(), "{seed}");
+    }
 }
 
 #[test]

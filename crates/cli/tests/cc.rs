@@ -279,6 +279,25 @@ fn nothing_moves_for_the_runtime() {
 }
 
 #[test]
+fn what_is_aligned_to_more_than_a_page_keeps_its_distance() {
+    let text = "#include <stdio.h>\n\
+        __attribute__((aligned(0x8000))) char buffer[0x8000] = {1};\n\
+        int main(void) { puts(buffer[1] ? \"full\" : \"empty\"); return buffer[0] - 1; }\n";
+    let ways: [(&str, &[&str]); 4] = [
+        ("gcc", &["-O2"]),
+        ("gcc", &["-O2", "-no-pie", "-fno-pie"]),
+        ("clang-19", &["-O2", "-fuse-ld=lld"]),
+        ("clang-19", &["-O2", "-fuse-ld=lld", "-no-pie", "-fno-pie"]),
+    ];
+    for (compiler, flags) in ways {
+        let built = build(compiler, flags, ("a.c", text), false);
+        assert_eq!(code(&built.plain), code(&built.annotated), "{compiler} {flags:?}");
+        assert_eq!(inspect(&built.annotated)["file"]["prepared"], "ready", "{compiler} {flags:?}");
+        succeed(&mut Command::new(&built.annotated));
+    }
+}
+
+#[test]
 fn libraries_without_other_notes_stay_the_same() {
     // There the note has a program header of its own.
     for (compiler, linker) in [("gcc", "bfd"), ("clang-19", "lld")] {
@@ -305,6 +324,59 @@ fn who_says_where_things_lie_has_them_there() {
         assert_eq!(loaded(&built.annotated)[0].0, 0x1000_0000, "{compiler}");
         let outputs = [&built.plain, &built.annotated].map(|file| succeed(&mut Command::new(file)).stdout);
         assert_eq!(outputs[0], outputs[1], "{compiler}");
+    }
+}
+
+/// Numbers among code, which nobody says to be data, and which are instructions as well: a load, an addition, a return.
+const NUMBERS: &str = "
+.text
+.balign 16
+numbers: .quad 0xc3f00148f8894800, 0x9090909090909090
+.balign 16
+    .byte 0x48, 0x89, 0xf8, 0x48, 0x01, 0xf0, 0x90, 0x90, 0x90, 0xc3
+.balign 16
+other: .byte 0x48, 0x8b, 0x07, 0x48, 0x83, 0xc0, 0x11, 0xc3
+.balign 16
+.globl first
+.type first, @function
+first:
+    movdqu other(%rip), %xmm0
+    movq %xmm0, %rax
+    add numbers(%rip), %rax
+    ret
+.size first, .-first
+.section .note.GNU-stack
+";
+
+#[test]
+fn numbers_among_code_do_not_become_functions() {
+    for compiler in ["gcc", "clang-19"] {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("numbers.S"), NUMBERS).unwrap();
+        let main = "#include <stdio.h>\nunsigned long first(void);\n\
+            int main(void) { printf(\"%lx\\n\", first()); return 0; }\n";
+        fs::write(at("main.c"), main).unwrap();
+        let mut command = Command::new(RELIVE);
+        command.args(["cc", "--", compiler, "-O2", "main.c", "numbers.S", "-o", "program"]);
+        succeed(command.current_dir(&dir));
+        let made = at("made");
+        succeed(Command::new(RELIVE).arg("instrument").arg(at("program")).arg("-o").arg(&made));
+        let said = [at("program"), made]
+            .map(|file| succeed(Command::new(file).env("RELIVE_PROFILE", at("profile"))).stdout);
+        assert_eq!(said[0], said[1], "{compiler}");
+        // Nor when what follows from the code is added.
+        let [plain, added] = ["plain", "added"].map(at);
+        let mut command = Command::new(compiler);
+        succeed(command.args(["-O2", "main.c", "numbers.S", "-o", "plain"]).current_dir(&dir));
+        succeed(Command::new(RELIVE).args(["annotate", "add"]).arg(&plain).arg("-o").arg(&added));
+        let made = at("made-of-added");
+        succeed(Command::new(RELIVE).arg("instrument").arg(&added).arg("-o").arg(&made));
+        assert_eq!(
+            succeed(Command::new(made).env("RELIVE_PROFILE", at("profile-of-added"))).stdout,
+            said[0],
+            "{compiler}"
+        );
     }
 }
 

@@ -6,12 +6,12 @@ use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{BlockId, Cfg, Edge, EdgeKind, End, GapKind, Target};
 use std::collections::BTreeSet;
 
-/// Describes the pieces of a function, in the order of their addresses; none if it is not understood. Nobody has looked at
-/// check sums and free registers yet.
+/// Describes the pieces of a function, in the order of their addresses; none if it is not understood, or a guess: what only looks
+/// like code may be data, and would be taken for code from then on. Nobody has looked at check sums and free registers yet.
 #[must_use]
 pub fn describe(function: &Function<'_>) -> Vec<Piece> {
     let cfg = &function.cfg;
-    if !cfg.is_understood() || cfg.blocks.is_empty() {
+    if !cfg.is_understood() || cfg.blocks.is_empty() || function.is_guess() {
         return Vec::new();
     }
     let blocks = joined(cfg);

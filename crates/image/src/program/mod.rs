@@ -22,7 +22,7 @@ pub use statistics::{Amount, Statistics};
 pub use units::Contradiction;
 
 use crate::error::Complaint;
-use crate::provenance::Vouchers;
+use crate::provenance::{Provenance, Vouchers};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{Cfg, GapKind, Reason};
 use std::borrow::Cow;
@@ -76,6 +76,12 @@ impl Function<'_> {
             Some(name) => Cow::Borrowed(name),
             None => Cow::Owned(format!("fn_{:x}", self.entry.0)),
         }
+    }
+
+    /// Whether nobody says that there is a function, and no code that is one leads here: it only looks like it.
+    #[must_use]
+    pub fn is_guess(&self) -> bool {
+        self.vouchers.best() == Some(Provenance::Heuristic)
     }
 
     /// Whether its code was looked at. If not, nothing but its outline is known.
