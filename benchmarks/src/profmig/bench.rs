@@ -236,13 +236,7 @@ impl Bench {
     }
 
     /// Runs a rewritten program, and leaves only what it counted this time.
-    fn profile(
-        &self,
-        program: &Path,
-        inputs: &[OsString],
-        profile: &str,
-        shuffled: bool,
-    ) -> Result<()> {
+    fn profile(&self, program: &Path, inputs: &[OsString], profile: &str, shuffled: bool) -> Result<()> {
         let profile = self.file(profile);
         if profile.exists() {
             std::fs::remove_file(&profile)?;

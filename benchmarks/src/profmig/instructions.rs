@@ -1,9 +1,9 @@
 //! The same costs in instructions, which no machine decides: how many the program, everything it starts and relive itself execute in user
 //! mode. `relive run` counts them, block by block. Other programs may run meanwhile.
 
-use super::{BEHAVIOURS, OURS};
 use super::bench::{ALL, Bench, SHORTEST, full, rest};
 use super::kept::{self, Costs};
+use super::{BEHAVIOURS, OURS};
 use crate::process::output_of;
 use anyhow::{Context as _, Result};
 use std::path::Path;
@@ -31,7 +31,9 @@ impl Bench {
             for method in methods {
                 let program = self.file(&rest(method, behaviour));
                 if program.exists() {
-                    know(format!("own {method} {behaviour}"), &|| self.executed_by_relive(method, behaviour))?;
+                    know(format!("own {method} {behaviour}"), &|| {
+                        self.executed_by_relive(method, behaviour)
+                    })?;
                     know(format!("rest {method} {behaviour}"), &|| self.executed_by(&program, ALL))?;
                 }
             }
@@ -49,7 +51,8 @@ impl Bench {
         let [plan, merged, program] = ["own.json", "own.rprof", "own"].map(|name| self.file(name));
         let command = self.reprofile(method, behaviour, SHORTEST, [&plan, &merged, &program]);
         let own = self.executed_with(&command, &["--follow-children=no"])?;
-        let checked = if method == OURS { self.executed_by(&self.file(&full(behaviour)), SHORTEST)? } else { 0.0 };
+        let checked =
+            if method == OURS { self.executed_by(&self.file(&full(behaviour)), SHORTEST)? } else { 0.0 };
         Ok(own + checked)
     }
 

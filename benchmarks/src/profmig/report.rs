@@ -146,7 +146,10 @@ fn programs(all: &[Judged]) -> Table {
                 |cost: Option<f64>| cost.map_or_else(|| "-".to_owned(), |cost| format!("{:.2}", cost / unit));
             let adds = |full: &str| {
                 let both = get(full).zip(get("native"));
-                both.map_or_else(|| "-".to_owned(), |(full, native)| format!("{:.1} %", 100.0 * (full / native - 1.0)))
+                both.map_or_else(
+                    || "-".to_owned(),
+                    |(full, native)| format!("{:.1} %", 100.0 * (full / native - 1.0)),
+                )
             };
             cells.push(shown(get("native")));
             cells.extend(["full loops", "full call-graph"].map(adds));

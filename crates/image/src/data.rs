@@ -237,7 +237,8 @@ fn kind(elf: &Elf<'_>, range: AddrRange, writable: bool) -> DataKind {
 pub fn text_len(bytes: &[u8]) -> Option<usize> {
     let len = bytes.iter().position(|&b| b == 0)?;
     let is_text = |b: u8| b >= 0x20 && b != 0x7f || matches!(b, b'\t' | b'\n' | b'\r' | 0x1b);
-    (len > 0 && bytes[..len].iter().all(|&b| is_text(b)) && bytes[len..].iter().all(|&b| b == 0)).then_some(len)
+    (len > 0 && bytes[..len].iter().all(|&b| is_text(b)) && bytes[len..].iter().all(|&b| b == 0))
+        .then_some(len)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `slice_seeds OLD.rprof NEW.rprof`: what of two builds the slice of the measured runs begins with, and how far each of that
 //! reaches by itself: the share of the blocks that ran which may run more or less often.
 
-use relive_impact::slice::{Seeds, Slice};
 use relive_impact::idle::Idle;
+use relive_impact::slice::{Seeds, Slice};
 use relive_impact::{Blocks, Builds, Changes};
 use relive_matching::{Fingerprint, match_builds};
 use relive_profile::file;

@@ -129,7 +129,10 @@ impl<'a> After<'a> {
         let reads_data = |code: &Code| {
             code.read_data().any(|(first, behind)| data.iter().any(|block| (first..behind).contains(block)))
         };
-        if self.unknown || data.iter().any(reachable) || self.codes.iter().any(|code| code.opaque && reads_data(code)) {
+        if self.unknown
+            || data.iter().any(reachable)
+            || self.codes.iter().any(|code| code.opaque && reads_data(code))
+        {
             return None;
         }
         let mut way = Way {

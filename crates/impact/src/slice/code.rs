@@ -517,7 +517,8 @@ impl Writer<'_> {
         if !insn.is_lea() && !self.objects.absolute {
             return;
         }
-        let spoken_of = insn.address_constants(self.objects.absolute).flat_map(|at| self.objects.reached(at.0));
+        let spoken_of =
+            insn.address_constants(self.objects.absolute).flat_map(|at| self.objects.reached(at.0));
         for (first, behind) in spoken_of.map(|object| self.objects.span(object)) {
             if self.objects.is_constant(first) {
                 code.mems.push(Mem { place: Place::Data(first, behind), reads: true, writes: false });

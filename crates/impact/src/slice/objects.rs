@@ -147,7 +147,8 @@ impl Objects {
                 let (first, behind) = self.span(object);
                 self.is_constant(first) && data.range(first..behind).next().is_some()
             };
-            let lead = module.pointers.iter().filter(|pointer| self.reached(pointer.to).into_iter().any(changed));
+            let lead =
+                module.pointers.iter().filter(|pointer| self.reached(pointer.to).into_iter().any(changed));
             let holders = lead.filter_map(|pointer| self.holding(pointer.at));
             let holders: Vec<u32> = holders.filter(|block| read.contains(block)).collect();
             let before = data.len();
@@ -170,7 +171,9 @@ fn stands_apart(kind: DataKind) -> bool {
 
 fn is_constant(kind: DataKind) -> bool {
     match kind {
-        DataKind::Constant | DataKind::Text | DataKind::Literal | DataKind::JumpTable | DataKind::Import => true,
+        DataKind::Constant | DataKind::Text | DataKind::Literal | DataKind::JumpTable | DataKind::Import => {
+            true
+        }
         DataKind::Variable | DataKind::Zeroed => false,
     }
 }

@@ -318,7 +318,7 @@ impl Author {
     }
 }
 
-const PRELUDE: &str = r"#include <stdio.h>
+const PRELUDE: &str = r##"#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 struct s { unsigned f0, f1, f2; };
@@ -329,4 +329,4 @@ static const char *q = "quiet";
 static volatile unsigned said;
 __attribute__((noinline)) static void say(unsigned x) { said = x; }
 __attribute__((noinline)) static void twist(unsigned *y, unsigned by) { *y += by & 3; }
-";
+"##;
