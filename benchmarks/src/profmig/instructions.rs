@@ -5,9 +5,20 @@ use super::bench::{ALL, Bench, SHORTEST, full, rest};
 use super::kept::{self, Costs};
 use super::{BEHAVIOURS, OURS};
 use crate::process::output_of;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use std::path::Path;
 use std::process::Command;
+
+/// What `relive run` does not understand of a rewritten program, it does not count: computed jumps of interpreters, for one. Then a program that
+/// counts more executes less, and nothing follows from any of it.
+fn complete(costs: &Costs) -> Result<()> {
+    let order = ["native", "full loops", "full call-graph"].map(|what| costs.get(what).unwrap_or_default());
+    ensure!(
+        order.is_sorted(),
+        "`relive run` does not count all instructions of the rewritten programs: {order:?} of the program as it is, measured for loops, and for call graphs"
+    );
+    Ok(())
+}
 
 impl Bench {
     /// What is not known yet is counted, each once.
@@ -38,6 +49,7 @@ impl Bench {
                 }
             }
         }
+        complete(&costs)?;
         Ok(costs)
     }
 
@@ -77,5 +89,24 @@ impl Bench {
         let told = output_of(report.args(["report", "--json"]).arg(&counted))?;
         let told: serde_json::Value = serde_json::from_str(&told)?;
         told["instructions"].as_f64().context("relive report --json tells of no instructions")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_counts_more_executes_more() {
+        let costs = |loops: f64, calls: f64| {
+            let mut costs = Costs::default();
+            for (what, cost) in [("native", 100.0), ("full loops", loops), ("full call-graph", calls)] {
+                costs.take(what, cost);
+            }
+            costs
+        };
+        assert!(complete(&costs(106.0, 107.0)).is_ok());
+        assert!(complete(&costs(50.0, 50.0)).is_err());
+        assert!(complete(&costs(107.0, 105.0)).is_err());
     }
 }

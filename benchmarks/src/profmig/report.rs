@@ -233,7 +233,8 @@ fn mean<'a>(rows: impl Iterator<Item = &'a Scores> + Clone) -> Option<Scores> {
     let number = rows.clone().count();
     let of = |part: fn(&Scores) -> f64| rows.clone().map(part).sum::<f64>() / number as f64;
     let of_known = |part: fn(&Scores) -> Option<f64>| {
-        rows.clone().map(part).sum::<Option<f64>>().map(|sum| sum / number as f64)
+        let known: Vec<f64> = rows.clone().filter_map(part).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     };
     (number > 0).then(|| Scores {
         real: None,

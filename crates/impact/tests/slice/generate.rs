@@ -84,7 +84,7 @@ impl Author {
     fn text(&mut self) -> String {
         let mut text: String = (0..4 + self.random.below(3)).map(|_| self.letter()).collect();
         match self.is_other() {
-            true if self.written % 2 == 0 => text.push('z'),
+            true if self.written.is_multiple_of(2) => text.push('z'),
             true => text.replace_range(1..2, "Z"),
             false => {}
         }
