@@ -12,10 +12,13 @@ use std::process::Command;
 /// What `relive run` does not understand of a rewritten program, it does not count: computed jumps of interpreters, for one. Then a program that
 /// counts more executes less, and nothing follows from any of it.
 fn complete(costs: &Costs) -> Result<()> {
-    let order = ["native", "full loops", "full call-graph"].map(|what| costs.get(what).unwrap_or_default());
+    let [native, loops, calls] =
+        ["native", "full loops", "full call-graph"].map(|what| costs.get(what).unwrap_or_default());
+    // Two runs of the same differ by far less, most of all in the shell.
+    let little = (loops - native) / 50.0;
     ensure!(
-        order.is_sorted(),
-        "`relive run` does not count all instructions of the rewritten programs: {order:?} of the program as it is, measured for loops, and for call graphs"
+        native <= loops && loops <= calls + little,
+        "`relive run` does not count all instructions of the rewritten programs: {native} of the program as it is, {loops} measured for loops, {calls} for call graphs"
     );
     Ok(())
 }
@@ -106,6 +109,7 @@ mod tests {
             costs
         };
         assert!(complete(&costs(106.0, 107.0)).is_ok());
+        assert!(complete(&costs(106.0, 105.95)).is_ok());
         assert!(complete(&costs(50.0, 50.0)).is_err());
         assert!(complete(&costs(107.0, 105.0)).is_err());
     }
