@@ -225,7 +225,7 @@ fn a_text_affects_who_takes_its_address() {
         F int heap(int *p) { return *p + 4; }
         int main(int argc, char **argv) {
             int *p = malloc(4); *p = argc;
-            int o = other(\"other\", argc) + heap(p);
+            int o = other(argv[0], argc) + heap(p);
             return reader(argc) + user() + o;
         }";
     check(source, &["reader", "length", "user", "main"], &["other", "heap"]);
