@@ -7,6 +7,7 @@
 
 mod bench;
 mod exempted;
+mod instructions;
 mod kept;
 mod report;
 
@@ -14,7 +15,7 @@ use crate::pairs::{self, Kind, Pair};
 use crate::profiles;
 use anyhow::{Context as _, Result, ensure};
 use bench::Bench;
-use kept::{Round, Times};
+use kept::{Costs, Round};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -44,6 +45,9 @@ pub(crate) struct Options {
     /// their times taken as often as that takes
     #[arg(long, default_value_t = 300.0)]
     seconds: f64,
+    /// Count no instructions, which takes as long as all the rest
+    #[arg(long)]
+    no_instructions: bool,
     /// Instead: every entry that this method said to be reusable, and is not
     #[arg(long, value_name = "METHOD", num_args = 0..=1, default_missing_value = "sl")]
     soundness: Option<String>,
@@ -80,7 +84,9 @@ fn pairs_wanted(text: &str) -> Result<Wanted, String> {
 /// What is known of one pair.
 pub(crate) struct Judged {
     pub(crate) pair: Pair,
-    pub(crate) times: Result<Times>,
+    pub(crate) times: Result<Costs>,
+    /// The same in instructions, as far as they were counted.
+    pub(crate) instructions: Result<Costs>,
     /// By method and behaviour.
     pub(crate) rounds: Vec<(String, &'static str, Result<Round>)>,
 }
@@ -111,9 +117,13 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
                 }
             }
         }
-        let runs = if options.soundness.is_some() { 0 } else { options.runs };
-        let times = prepared.and_then(|()| bench.times(&methods, runs));
-        all.push(Judged { pair, times, rounds });
+        let is_table = options.soundness.is_none();
+        let instructions = match prepared.is_ok() && is_table && !options.no_instructions {
+            true => bench.instructions(&methods),
+            false => Ok(Costs::default()),
+        };
+        let times = prepared.and_then(|()| bench.times(&methods, if is_table { options.runs } else { 0 }));
+        all.push(Judged { pair, times, instructions, rounds });
     }
     Ok(match &options.soundness {
         Some(method) => report::soundness(&all, method),

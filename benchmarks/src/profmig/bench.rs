@@ -1,6 +1,6 @@
 //! Measuring one pair of releases.
 
-use super::kept::{self, Round, Times};
+use super::kept::{self, Costs, Round};
 use super::{BEHAVIOURS, OURS};
 use crate::carry::score::migrate;
 use crate::corpus;
@@ -11,23 +11,22 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use wait4::Wait4 as _;
 
 /// Fresh profiles beside the first, with another layout of memory each: what differs between them has no right count.
 const AGAIN: usize = 4;
 /// All five inputs, one after the other.
-const ALL: &str = "all";
+pub(super) const ALL: &str = "all";
 /// The shortest input, which `--impact checked` may look at first.
-const SHORTEST: &str = "in5";
+pub(super) const SHORTEST: &str = "in5";
 
 /// A pair, and where it is measured.
 pub(crate) struct Bench {
-    relive: PathBuf,
+    pub(super) relive: PathBuf,
     corpus: PathBuf,
     script: PathBuf,
     old: PathBuf,
-    new: PathBuf,
+    pub(super) new: PathBuf,
     /// What is kept of this pair.
     folder: PathBuf,
 }
@@ -54,7 +53,7 @@ impl Bench {
         [self.script.clone().into(), input.into()]
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
@@ -62,7 +61,7 @@ impl Bench {
     pub(crate) fn prepare(&self) -> Result<()> {
         kept::or_make(&self.file("prepared.json"), || {
             let old = self.file("old");
-            self.instrument(&self.old, &old, &[])?;
+            self.time(&mut self.instrument(&self.old, &old, &[]))?;
             self.profile(&old, &self.one(ALL), "old.rprof", false)?;
             self.profile(&old, &self.one(SHORTEST), "shortest.rprof", false)?;
             migrate(&self.relive, &self.file("old.rprof"), &self.new, &self.file("carried.rprof"))?;
@@ -79,16 +78,20 @@ impl Bench {
     }
 
     /// Rewrites the new build so that all of a behaviour is measured: where calls lead is not asked for loops.
-    fn full(&self, behaviour: &str) -> Result<Duration> {
+    fn full(&self, behaviour: &str) -> Result<f64> {
+        self.time(&mut self.rewriting(behaviour, &self.file(&full(behaviour))))
+    }
+
+    pub(super) fn rewriting(&self, behaviour: &str, to: &Path) -> Command {
         let calls = if behaviour == "loops" { "off" } else { "on" };
-        self.instrument(&self.new, &self.file(&full(behaviour)), &["--calls".as_ref(), calls.as_ref()])
+        self.instrument(&self.new, to, &["--calls".as_ref(), calls.as_ref()])
     }
 
     /// What is known of the times so far, with `runs` more measurements of everything, one after the other in turn: what
     /// disturbs the machine for a while then disturbs all of them. The best of each counts.
-    pub(crate) fn times(&self, methods: &[String], runs: usize) -> Result<Times> {
+    pub(crate) fn times(&self, methods: &[String], runs: usize) -> Result<Costs> {
         let path = self.file("times.json");
-        let mut times: Times = kept::or_make(&path, || Ok(Times::default()))?;
+        let mut times: Costs = kept::or_make(&path, || Ok(Costs::default()))?;
         for _ in 0..runs {
             times.take("native", self.run(&self.new)?);
             for (behaviour, _) in BEHAVIOURS {
@@ -109,24 +112,29 @@ impl Bench {
     }
 
     /// A program on all inputs; what it counts is not looked at.
-    fn run(&self, program: &Path) -> Result<Duration> {
+    fn run(&self, program: &Path) -> Result<f64> {
+        self.time(&mut self.running(program, ALL))
+    }
+
+    pub(super) fn running(&self, program: &Path, inputs: &str) -> Command {
         let profile = self.file("timed.rprof");
         let mut command = Command::new("bash");
-        command.args(self.one(ALL)).env("BIN", program).env("RELIVE_PROFILE", profile);
-        self.time(&mut command)
+        command.args(self.one(inputs)).env("BIN", program).env("RELIVE_PROFILE", profile);
+        self.set(&mut command);
+        command
     }
 
     /// What `relive reprofile` itself takes, a checked run included: all but the run of the program, which is the shortest one here.
-    fn own(&self, method: &str, behaviour: &str) -> Result<Duration> {
+    fn own(&self, method: &str, behaviour: &str) -> Result<f64> {
         let [plan, merged, program] = ["own.json", "own.rprof", "own"].map(|name| self.file(name));
         let used = self.file("used");
         let all = self.time(&mut self.reprofile(method, behaviour, SHORTEST, [&plan, &merged, &program]))?;
         let run = kept::used(&std::fs::read_to_string(&used).context("no times of the run")?)?;
-        Ok(all.saturating_sub(run))
+        Ok((all - run.as_secs_f64()).max(0.0))
     }
 
     /// The command for one round. What the program itself took is left in the file `used`.
-    fn reprofile(
+    pub(super) fn reprofile(
         &self,
         method: &str,
         behaviour: &str,
@@ -147,6 +155,7 @@ impl Bench {
             .arg("bash \"$0\" \"$1\" || exit; times >\"$2\"")
             .args(self.one(inputs))
             .arg(self.file("used"));
+        self.set(&mut command);
         command
     }
 
@@ -194,39 +203,40 @@ impl Bench {
         Ok(serde_json::from_slice(&std::fs::read(&plan)?)?)
     }
 
-    /// How long the new build takes on all inputs, in turn: as it is, measured in full, and measured by each plan. The best of
-    /// `runs`.
-    pub(crate) fn by_plans(&self, plans: &[serde_json::Value], runs: usize) -> Result<Times> {
-        let programs: Vec<PathBuf> =
-            (1..=plans.len()).map(|draw| self.file(&format!("drawn-{draw}"))).collect();
-        for (plan, program) in plans.iter().zip(&programs) {
-            let file = self.file("drawn.json");
+    /// What the new build takes on all inputs: as it is, measured in full, and measured by each plan. Processor time is the best of
+    /// `runs` in turn; instructions are counted once.
+    pub(crate) fn by_plans(&self, plans: &[serde_json::Value], runs: usize) -> Result<[Costs; 2]> {
+        let mut programs = vec![
+            ("native".to_owned(), self.new.clone()),
+            ("full".to_owned(), self.file(&full("call-graph"))),
+        ];
+        for (draw, plan) in (1..).zip(plans) {
+            let (file, program) = (self.file("drawn.json"), self.file(&format!("drawn-{draw}")));
             std::fs::write(&file, plan.to_string())?;
-            self.instrument(&self.new, program, &["--except".as_ref(), file.as_os_str()])?;
+            self.time(&mut self.instrument(&self.new, &program, &["--except".as_ref(), file.as_os_str()]))?;
+            programs.push((format!("draw {draw}"), program));
         }
-        let mut times = Times::default();
+        let [mut times, mut instructions] = [Costs::default(), Costs::default()];
         for _ in 0..runs.max(1) {
-            times.take("native", self.run(&self.new)?);
-            times.take("full", self.run(&self.file(&full("call-graph")))?);
-            for (draw, program) in (1..).zip(&programs) {
-                times.take(&format!("draw {draw}"), self.run(program)?);
+            for (what, program) in &programs {
+                times.take(what, self.run(program)?);
             }
         }
-        Ok(times)
+        for (what, program) in &programs {
+            instructions.take(what, self.executed_by(program, ALL)?);
+        }
+        Ok([times, instructions])
     }
 
-    fn instrument(&self, build: &Path, to: &Path, more: &[&OsStr]) -> Result<Duration> {
-        self.time(Command::new(&self.relive).arg("instrument").arg(build).args(more).arg("-o").arg(to))
+    fn instrument(&self, build: &Path, to: &Path, more: &[&OsStr]) -> Command {
+        let mut command = Command::new(&self.relive);
+        command.arg("instrument").arg(build).args(more).arg("-o").arg(to);
+        self.set(&mut command);
+        command
     }
 
     /// Runs a rewritten program, and leaves only what it counted this time.
-    fn profile(
-        &self,
-        program: &Path,
-        inputs: &[OsString],
-        profile: &str,
-        shuffled: bool,
-    ) -> Result<Duration> {
+    fn profile(&self, program: &Path, inputs: &[OsString], profile: &str, shuffled: bool) -> Result<()> {
         let profile = self.file(profile);
         if profile.exists() {
             std::fs::remove_file(&profile)?;
@@ -236,19 +246,22 @@ impl Bench {
         if shuffled {
             command.env("LAYOUT", "random");
         }
-        let time = self.time(&mut command)?;
+        self.time(&mut command)?;
         ensure!(profile.exists(), "{command:?} left no profile");
-        Ok(time)
+        Ok(())
     }
 
-    /// Runs to the end and returns the processor time of it and of all it started.
-    fn time(&self, command: &mut Command) -> Result<Duration> {
+    /// What workloads look for.
+    fn set(&self, command: &mut Command) {
+        command.env("CORPUS_DIR", &self.corpus).env("TMPDIR", self.file("tmp"));
+    }
+
+    /// Runs to the end and returns the processor time of it and of all it started, in seconds.
+    pub(super) fn time(&self, command: &mut Command) -> Result<f64> {
         let said = self.file("said");
-        let tmp = self.file("tmp");
+        self.set(command);
         command
-            .env("CORPUS_DIR", &self.corpus)
-            .env("TMPDIR", &tmp)
-            .current_dir(&tmp)
+            .current_dir(self.file("tmp"))
             .stdin(Stdio::null())
             .stdout(File::create(self.file("out"))?)
             .stderr(File::create(&said)?);
@@ -256,7 +269,7 @@ impl Bench {
         let used = child.wait4()?;
         let said = || String::from_utf8_lossy(&std::fs::read(&said).unwrap_or_default()).trim().to_owned();
         ensure!(used.status.success(), "{command:?}: {}: {}", used.status, said());
-        Ok(used.rusage.utime + used.rusage.stime)
+        Ok((used.rusage.utime + used.rusage.stime).as_secs_f64())
     }
 }
 
@@ -264,10 +277,10 @@ fn again(number: usize) -> String {
     format!("again-{number}.rprof")
 }
 
-fn full(behaviour: &str) -> String {
+pub(super) fn full(behaviour: &str) -> String {
     format!("full-{behaviour}")
 }
 
-fn rest(method: &str, behaviour: &str) -> String {
+pub(super) fn rest(method: &str, behaviour: &str) -> String {
     format!("rest-{method}-{behaviour}")
 }

@@ -7,23 +7,23 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// The best processor times so far, in seconds, by what was timed. Programs go through all five inputs once.
+/// What was taken at best so far, by what took it: processor time in seconds, or instructions. Programs go through all five inputs once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Times(BTreeMap<String, f64>);
+pub(crate) struct Costs(BTreeMap<String, f64>);
 
-impl Times {
-    /// Takes note of a time.
-    pub(crate) fn take(&mut self, what: &str, time: Duration) {
+impl Costs {
+    /// Takes note of a cost.
+    pub(crate) fn take(&mut self, what: &str, cost: f64) {
         let best = self.0.entry(what.to_owned()).or_insert(f64::INFINITY);
-        *best = best.min(time.as_secs_f64());
+        *best = best.min(cost);
     }
 
     pub(crate) fn get(&self, what: &str) -> Option<f64> {
         self.0.get(what).copied()
     }
 
-    /// TS as in section 5 of the paper: what of the time that profiling adds to the program's own is saved, with all that relive
-    /// itself does. A profiled workload is the five inputs `passes` times over.
+    /// TS as in section 5 of the paper: what of the time (or of the instructions) that profiling adds to the program's own is saved, with all
+    /// that relive itself does. A profiled workload is the five inputs `passes` times over.
     pub(crate) fn saved(&self, method: &str, behaviour: &str, passes: f64) -> Option<f64> {
         let get = |what: &str| self.get(&format!("{what} {behaviour}"));
         let of = |what: &str| self.get(&format!("{what} {method} {behaviour}"));
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn time_saved() {
-        let mut times = Times::default();
+        let mut times = Costs::default();
         for (what, time) in [
             ("native", 2.0),
             ("instrument loops", 1.0),
@@ -138,7 +138,7 @@ mod tests {
             ("own ag loops", 1.0),
             ("rest ag loops", 2.0),
         ] {
-            times.take(what, Duration::from_secs_f64(time));
+            times.take(what, time);
         }
         assert!((times.saved("ag", "loops", 1.0).unwrap() - 0.75).abs() < 1e-9);
         assert!((times.saved("ag", "loops", 3.0).unwrap() - 0.9).abs() < 1e-9);

@@ -1,6 +1,6 @@
 //! The tables.
 
-use super::kept::Round;
+use super::kept::{Costs, Round};
 use super::{BEHAVIOURS, Judged, OURS};
 use crate::carry::score::cell;
 use crate::table::Table;
@@ -10,13 +10,16 @@ use anyhow::Result;
 const GOAL_ACC: f64 = 0.98;
 const GOAL_SAVED: f64 = 0.75;
 
+/// How long a profiled workload is in instructions that the program itself executes: what a processor does in five minutes.
+const WORKLOAD: f64 = 1e12;
+
 /// One table for each behaviour, as the paper's table 2, and before them what was measured.
 pub(super) fn tables(all: &[Judged], methods: &[String], seconds: f64) -> u64 {
     let mut violations = failures(all);
     println!("{}", programs(all));
     println!(
-        "Processor time in seconds: the new build as it is on all five inputs, and what counting adds to it, for loops and for call graphs. \
-         Rewriting: of the new build in full. Changed: the share of the code. Similarity: entries that are the same in both releases.\n"
+        "The new build as it is on all five inputs, in 10^9 instructions and in seconds of processor time; what counting adds to it, for loops and \
+         for call graphs; and what rewriting the new build in full takes. Changed: the share of the code. Similarity: entries that are the same in both releases.\n"
     );
     for (behaviour, title) in BEHAVIOURS {
         println!("### {title}\n");
@@ -30,7 +33,8 @@ pub(super) fn tables(all: &[Judged], methods: &[String], seconds: f64) -> u64 {
             "measured",
             "Acc",
             "TS",
-            "TS once",
+            "TS in seconds",
+            "once",
             "increments",
             "precision",
             "recall",
@@ -56,9 +60,10 @@ pub(super) fn tables(all: &[Judged], methods: &[String], seconds: f64) -> u64 {
     println!(
         "Acc, TS, measured and increments in percent. Random: entries that differ between five fresh runs of the new build, left out of \
          the others. Measured: functions of which anything is measured again. TS as in section 5 of the paper, where what the program takes by \
-         itself is no profiling time: 1 - (T migrated - T native) / (T full - T native), with all that relive does in both, for a workload of \
-         {seconds:.0} s of the program's own time (five inputs gone through as often as that takes; measured once, and multiplied); *once*: \
-         for the five inputs gone through once. *Increments*: what of the increments of counters is saved, which no machine decides; a \
+         itself is no profiling time: 1 - (T migrated - T native) / (T full - T native), with all that relive does in both. *TS* is of the \
+         instructions that are executed (in user mode, libraries and relive itself included; `relive run` counts them) for a workload of \
+         {WORKLOAD:.0e} instructions of the program's own, *TS in seconds* of processor time for {seconds:.0} s of the program's own (five \
+         inputs gone through as often as that takes; measured once, and multiplied); *once*: in instructions, for the five inputs gone through once. *Increments*: what of the increments of counters is saved, which no machine decides; a \
          checked run included. More than 100 is what the place of code happens to gain, and counts as 100 in averages. Goal for {OURS}, on average: Acc {:.0}, TS {:.0}. violations: {violations}",
         GOAL_ACC * 100.0,
         GOAL_SAVED * 100.0
@@ -73,9 +78,9 @@ fn failures(all: &[Judged]) -> u64 {
         let rounds = judged.rounds.iter().filter_map(|(method, behaviour, round)| {
             round.as_ref().err().map(|why| (format!("{method} {behaviour}: "), why))
         });
-        for (what, why) in
-            judged.times.as_ref().err().map(|why| (String::new(), why)).into_iter().chain(rounds)
-        {
+        let costs = [&judged.times, &judged.instructions];
+        let costs = costs.into_iter().filter_map(|costs| Some((String::new(), costs.as_ref().err()?)));
+        for (what, why) in costs.chain(rounds) {
             println!("{}: {what}{why:#}\n", judged.pair.name());
             failures += 1;
         }
@@ -85,7 +90,13 @@ fn failures(all: &[Judged]) -> u64 {
 
 fn missed(mean: &Scores, title: &str) -> u64 {
     let mut violations = 0;
-    for (what, value, goal) in [("Acc", mean.acc, GOAL_ACC), ("TS", mean.saved.unwrap_or(0.0), GOAL_SAVED)] {
+    for (what, value, goal) in [
+        ("Acc", Some(mean.acc), GOAL_ACC),
+        ("TS", mean.saved, GOAL_SAVED),
+        ("TS in seconds", mean.saved_time, GOAL_SAVED),
+    ] {
+        // What was not measured is not judged.
+        let Some(value) = value else { continue };
         if value < goal {
             println!("{title}: average {what} of {OURS} {:.1} %, not {:.0} %\n", value * 100.0, goal * 100.0);
             violations += 1;
@@ -105,10 +116,14 @@ fn programs(all: &[Judged]) -> Table {
         "changed",
         "similarity: loops",
         "call graphs",
-        "native",
-        "rewriting",
+        "instructions",
         "loops add",
         "calls add",
+        "rewriting",
+        "seconds",
+        "loops add",
+        "calls add",
+        "rewriting",
     ]);
     for judged in all {
         let Ok(times) = &judged.times else { continue };
@@ -125,16 +140,22 @@ fn programs(all: &[Judged]) -> Table {
         cells.push(any.map_or_else(|| "-".to_owned(), |round| round.functions.to_string()));
         cells.push(cell(any.map(|round| round.significance)));
         cells.extend(rounds.map(|round| cell(round.map(|round| round.measures.similarity()))));
-        let shown = |time: Option<f64>| time.map_or_else(|| "-".to_owned(), |time| format!("{time:.2}"));
-        let native = times.get("native");
-        let adds = |full: Option<f64>| {
-            full.zip(native).map_or_else(
-                || "-".to_owned(),
-                |(full, native)| format!("{:.1} %", 100.0 * (full / native - 1.0)),
-            )
-        };
-        cells.extend([native, times.get("instrument call-graph")].map(shown));
-        cells.extend(["full loops", "full call-graph"].map(|full| adds(times.get(full))));
+        let (instructions, seconds) = (judged.instructions.as_ref().ok(), Some(times));
+        for (costs, unit) in [(instructions, 1e9), (seconds, 1.0)] {
+            let get = |what: &str| costs.and_then(|costs| costs.get(what));
+            let shown =
+                |cost: Option<f64>| cost.map_or_else(|| "-".to_owned(), |cost| format!("{:.2}", cost / unit));
+            let adds = |full: &str| {
+                let both = get(full).zip(get("native"));
+                both.map_or_else(
+                    || "-".to_owned(),
+                    |(full, native)| format!("{:.1} %", 100.0 * (full / native - 1.0)),
+                )
+            };
+            cells.push(shown(get("native")));
+            cells.extend(["full loops", "full call-graph"].map(adds));
+            cells.push(shown(get("instrument call-graph")));
+        }
         table.row(cells);
     }
     table
@@ -148,6 +169,7 @@ struct Scores {
     measured: f64,
     acc: f64,
     saved: Option<f64>,
+    saved_time: Option<f64>,
     saved_once: Option<f64>,
     fewer: f64,
     precision: f64,
@@ -156,7 +178,7 @@ struct Scores {
 }
 
 impl Scores {
-    fn of(round: &Round, saved: Option<f64>, saved_once: Option<f64>) -> Self {
+    fn of(round: &Round, [saved, saved_time, saved_once]: [Option<f64>; 3]) -> Self {
         let Round { exempt, functions, measures, .. } = round;
         Self {
             real: Some(measures.real),
@@ -164,6 +186,7 @@ impl Scores {
             measured: (functions - exempt) as f64 / (*functions).max(1) as f64,
             acc: measures.acc,
             saved,
+            saved_time,
             saved_once,
             fewer: round.fewer(),
             precision: measures.precision,
@@ -176,13 +199,15 @@ impl Scores {
         let count = |count: Option<u64>| count.map_or_else(String::new, |count| count.to_string());
         let share = |share: f64| format!("{:.1}", 100.0 * share);
         let score = |score: f64| format!("{score:.3}");
+        let known = |saved: Option<f64>| saved.map_or_else(|| "-".to_owned(), share);
         vec![
             count(self.real),
             count(self.random),
             share(self.measured),
             cell(Some(self.acc)),
-            self.saved.map_or_else(|| "-".to_owned(), share),
-            self.saved_once.map_or_else(|| "-".to_owned(), share),
+            known(self.saved),
+            known(self.saved_time),
+            known(self.saved_once),
             share(self.fewer),
             score(self.precision),
             score(self.recall),
@@ -194,9 +219,14 @@ impl Scores {
 fn scores(judged: &Judged, method: &str, behaviour: &str, seconds: f64) -> Option<Scores> {
     let times = judged.times.as_ref().ok()?;
     let (.., round) = judged.rounds.iter().find(|(own, about, _)| own == method && *about == behaviour)?;
-    let passes = times.get("native").map(|native| (seconds / native).max(1.0));
-    let saved = |passes: f64| times.saved(method, behaviour, passes);
-    Some(Scores::of(round.as_ref().ok()?, passes.and_then(saved), saved(1.0)))
+    let instructions = judged.instructions.as_ref().ok();
+    let saved = |costs: Option<&Costs>, workload: f64| {
+        let costs = costs?;
+        let passes = (workload / costs.get("native")?).max(1.0);
+        costs.saved(method, behaviour, passes)
+    };
+    let all = [saved(instructions, WORKLOAD), saved(Some(times), seconds), saved(instructions, 0.0)];
+    Some(Scores::of(round.as_ref().ok()?, all))
 }
 
 /// The average of each column.
@@ -204,7 +234,8 @@ fn mean<'a>(rows: impl Iterator<Item = &'a Scores> + Clone) -> Option<Scores> {
     let number = rows.clone().count();
     let of = |part: fn(&Scores) -> f64| rows.clone().map(part).sum::<f64>() / number as f64;
     let of_known = |part: fn(&Scores) -> Option<f64>| {
-        rows.clone().map(part).sum::<Option<f64>>().map(|sum| sum / number as f64)
+        let known: Vec<f64> = rows.clone().filter_map(part).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     };
     (number > 0).then(|| Scores {
         real: None,
@@ -212,6 +243,7 @@ fn mean<'a>(rows: impl Iterator<Item = &'a Scores> + Clone) -> Option<Scores> {
         measured: of(|row| row.measured),
         acc: of(|row| row.acc),
         saved: of_known(|row| row.saved.map(|saved| saved.min(1.0))),
+        saved_time: of_known(|row| row.saved_time.map(|saved| saved.min(1.0))),
         saved_once: of_known(|row| row.saved_once.map(|saved| saved.min(1.0))),
         fewer: of(|row| row.fewer),
         precision: of(|row| row.precision),

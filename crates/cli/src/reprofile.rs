@@ -3,7 +3,7 @@
 
 use crate::build::choose;
 use crate::command::{mentions_file, with_file};
-use crate::instrument::{CountMode, Made, Subject, Wanted, write_program};
+use crate::instrument::{CountMode, Made, NothingToMeasure, Subject, Wanted, write_program};
 use crate::matching::fingerprint;
 use crate::output::{grouped, percent, write_to};
 use crate::plan::{Choice, Impact, Planning};
@@ -144,9 +144,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let (Impact::Checked, Some(profile), Some(command)) =
         (choice.impact, &args.check_profile, &args.check_command)
     {
+        // Not only after the run.
+        profiles::open(profile)?;
         let candidates = planning.candidates(&choice)?;
-        if !candidates.is_empty() {
-            let some = made.program("check", &Wanted::blocks(&program, candidates), progress.watch())?;
+        if !candidates.is_empty()
+            && let Some(some) =
+                made.program("check", &Wanted::blocks(&program, candidates), progress.watch())?
+        {
             let fresh = made.measure(&some, &shell(command), "check")?;
             increments += choose(profiles::open(&fresh)?.modules, &fresh, to)?.increments();
             choice.check.extend([profile.clone(), fresh]);
@@ -162,19 +166,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     timings.lap("plan");
     progress.next();
     let mut fresh = None;
-    // If everything holds, there is nothing to measure.
-    if !plan.measure.is_empty() {
-        let wanted = Wanted::by_plan(&program, &plan);
-        let rest = made.program("rest", &wanted, progress.watch())?;
-        if let Some(kept) = &args.program {
-            let bytes = std::fs::read(&rest).with_context(|| format!("cannot read {}", rest.display()))?;
-            write_program(to, kept, &bytes)?;
+    // If everything holds, or all that can be measured does, there is nothing to measure.
+    let rest = match plan.measure.is_empty() {
+        true => None,
+        false => made.program("rest", &Wanted::by_plan(&program, &plan), progress.watch())?,
+    };
+    match &rest {
+        Some(rest) => {
+            if let Some(kept) = &args.program {
+                let bytes = std::fs::read(rest).with_context(|| format!("cannot read {}", rest.display()))?;
+                write_program(to, kept, &bytes)?;
+            }
+            timings.lap("rewrite");
+            progress.next();
+            let profile = made.measure(rest, &args.command, "fresh")?;
+            timings.lap("run");
+            fresh = Some(choose(profiles::open(&profile)?.modules, &profile, to)?);
         }
-        timings.lap("rewrite");
-        progress.next();
-        let profile = made.measure(&rest, &args.command, "fresh")?;
-        timings.lap("run");
-        fresh = Some(choose(profiles::open(&profile)?.modules, &profile, to)?);
+        None => eprintln!("relive: nothing is left that could be measured: the command was not run"),
     }
     let merged = match &fresh {
         Some(fresh) => unite(&carried, fresh, &|address| exempt.contains(&address))?,
@@ -194,7 +203,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "  functions taken over {:>14}  {}\n  measured again       {:>14}\n  counts               {:>14}",
         grouped(held),
         percent(held, all),
-        grouped(plan.measure.len() as u64),
+        grouped(if fresh.is_some() { plan.measure.len() as u64 } else { 0 }),
         grouped(increments)
     )?;
     if args.timings {
@@ -215,15 +224,18 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// A program that counts what is `wanted`. It keeps its name, in a folder of its own.
-    fn program(&self, folder: &str, wanted: &dyn Selection, watch: &Watch) -> Result<PathBuf> {
-        let Made { rewritten, .. } = self.subject.make(wanted, watch, &mut |_| ())?;
+    /// A program that counts what is `wanted`, if any of that can be counted. It keeps its name, in a folder of its own.
+    fn program(&self, folder: &str, wanted: &dyn Selection, watch: &Watch) -> Result<Option<PathBuf>> {
+        let Made { rewritten, .. } = match self.subject.make(wanted, watch, &mut |_| ()) {
+            Err(why) if why.is::<NothingToMeasure>() => return Ok(None),
+            made => made?,
+        };
         let folder = self.scratch.join(folder);
         std::fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let path = folder.join(self.binary.file_name().unwrap_or_default());
         crate::instrument::beside::link_others(self.binary, &path)?;
         write_program(self.binary, &path, &rewritten.bytes)?;
-        Ok(path)
+        Ok(Some(path))
     }
 
     /// Runs a command and returns the profile it leaves.
@@ -239,6 +251,9 @@ impl Making<'_> {
             .with_context(|| format!("cannot run {shown}: check the command behind --"))?;
         if let Some(signal) = status.signal() {
             bail!("{shown} was ended by signal {signal}; nothing was written");
+        }
+        if !status.success() {
+            eprintln!("relive: warning: {shown} ended with {status}; what it did until then counts");
         }
         if !profile.exists() {
             bail!("{shown} left no profile: does the command run the program that {{}} stands for?");

@@ -139,6 +139,37 @@ fn in_one_command() {
 }
 
 #[test]
+fn nothing_is_left_to_measure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let one = version(1);
+    let first = profile(folder, "1", &one);
+    let (output, by) = (folder.join("new.rprof"), folder.join("plan.json"));
+    let args = [
+        "reprofile",
+        &first,
+        "--to",
+        text(&one),
+        "-o",
+        text(&output),
+        "--plan",
+        text(&by),
+        "--",
+        "false",
+        "{}",
+    ];
+    // What has no unwind entry cannot be measured in either.
+    let shown = relive(&args);
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    assert!(String::from_utf8_lossy(&shown.stderr).contains("was not run"));
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("counts                            0"));
+    assert_eq!(blocks(text(&output)).len(), blocks(&first).len());
+    let refused = relive(&["instrument", text(&one), "-o", text(&folder.join("out")), "--except", text(&by)]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("nothing is left beside --except"));
+}
+
+#[test]
 fn constructs_of_a_program() {
     let program = version(1);
     let shown = stdout(&["constructs", text(&program), "--tsv"]);

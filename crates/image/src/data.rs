@@ -30,8 +30,10 @@ pub struct DataBlock<'d> {
 pub enum DataKind {
     /// Never written.
     Constant,
-    /// Text that ends with a zero.
+    /// Text that ends with a zero, and nothing behind it.
     Text,
+    /// The same, in a file with symbols, none of which is about it: part of nothing else.
+    Literal,
     /// Written, and not zero in the beginning.
     Variable,
     /// Written, and zero in the beginning.
@@ -84,6 +86,7 @@ impl<'d> Data<'d> {
         starts.extend(places.iter().map(|(range, _)| range.start));
         starts.par_sort_unstable();
         starts.dedup();
+        let named_places = NamedPlaces::new(image);
         let mut blocks = Vec::new();
         for &(place, writable) in &places {
             let first = starts.partition_point(|&s| s < place.start);
@@ -101,7 +104,10 @@ impl<'d> Data<'d> {
                     kind: match (import, tables.contains_key(&range.start)) {
                         (Some(_), _) => DataKind::Import,
                         (None, true) => DataKind::JumpTable,
-                        _ => kind(&image.elf, range, writable),
+                        _ => match kind(&image.elf, range, writable) {
+                            DataKind::Text if named_places.are_beside(range.start) => DataKind::Literal,
+                            kind => kind,
+                        },
                     },
                 });
             }
@@ -170,6 +176,33 @@ fn names<'d>(image: &Image<'d>) -> HashMap<LinkAddr, Cow<'d, str>> {
     named
 }
 
+/// What symbols say they are about.
+struct NamedPlaces {
+    /// Where each begins, and where all up to it have ended.
+    ends: Vec<(LinkAddr, LinkAddr)>,
+}
+
+impl NamedPlaces {
+    fn new(image: &Image<'_>) -> Self {
+        let objects = image.symbols.iter().filter(|s| s.defined && matches!(s.kind, SymbolKind::Object));
+        let mut ends: Vec<(LinkAddr, LinkAddr)> =
+            objects.map(|symbol| (symbol.addr, symbol.addr.offset(symbol.size.max(1)))).collect();
+        ends.sort_unstable();
+        let mut last = LinkAddr(0);
+        for (_, end) in &mut ends {
+            last = last.max(*end);
+            *end = last;
+        }
+        Self { ends }
+    }
+
+    /// Whether symbols tell of other places, and not of this one.
+    fn are_beside(&self, at: LinkAddr) -> bool {
+        let before = self.ends.partition_point(|&(start, _)| start <= at);
+        !self.ends.is_empty() && before.checked_sub(1).is_none_or(|i| self.ends[i].1 <= at)
+    }
+}
+
 fn pointers(image: &Image<'_>, places: &[(AddrRange, bool)]) -> Vec<(LinkAddr, LinkAddr)> {
     let here = |at: LinkAddr| match image.pointer(at) {
         Pointer::Here(to) => Some((at, to)),
@@ -199,10 +232,34 @@ fn kind(elf: &Elf<'_>, range: AddrRange, writable: bool) -> DataKind {
     }
 }
 
-/// The length of the text that `bytes` begin with, if they do.
+/// The length of the text that `bytes` are, if there is nothing but zeros behind it: numbers may begin like a text.
 #[must_use]
 pub fn text_len(bytes: &[u8]) -> Option<usize> {
     let len = bytes.iter().position(|&b| b == 0)?;
     let is_text = |b: u8| b >= 0x20 && b != 0x7f || matches!(b, b'\t' | b'\n' | b'\r' | 0x1b);
-    (len > 0 && bytes[..len].iter().all(|&b| is_text(b))).then_some(len)
+    (len > 0 && bytes[..len].iter().all(|&b| is_text(b)) && bytes[len..].iter().all(|&b| b == 0))
+        .then_some(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts() {
+        assert_eq!(text_len(b"abc\0"), Some(3));
+        assert_eq!(text_len(b"abc\0\0\0\0\0"), Some(3));
+        assert_eq!(text_len(b" \0\0\0\x01\0\0\0"), None);
+        assert_eq!(text_len(b"abc"), None);
+        assert_eq!(text_len(b"\0abc"), None);
+    }
+
+    #[test]
+    fn beside_what_symbols_tell_of() {
+        let at = LinkAddr;
+        let places = NamedPlaces { ends: vec![(at(10), at(30)), (at(12), at(30)), (at(40), at(44))] };
+        let beside = [5, 10, 15, 29, 30, 39, 40, 44].map(|place| places.are_beside(at(place)));
+        assert_eq!(beside, [true, false, false, false, true, true, false, true]);
+        assert!(!NamedPlaces { ends: Vec::new() }.are_beside(at(5)));
+    }
 }

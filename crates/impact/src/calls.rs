@@ -1,7 +1,16 @@
 //! Who may call whom.
 
 use crate::changes::function_at;
-use relive_profile::model::{Callee, Module, Target};
+use relive_profile::model::{Callee, Function, Module, Target};
+
+/// Whether a function is what a program begins with: the one of that name, or, in a file without names, the one that hands control to the C library.
+pub(crate) fn begins_program(module: &Module, function: &Function) -> bool {
+    let hands_over = |callee: Callee| {
+        let name = module.callee_name(callee).unwrap_or_default();
+        name.split('@').next() == Some("__libc_start_main")
+    };
+    module.name(function) == "_start" || function.calls.iter().any(|call| hands_over(call.callee))
+}
 
 /// For each function of a module, which others of it it may call: where code says so, and where a recorded call led.
 pub struct Calls(Vec<Vec<u32>>);

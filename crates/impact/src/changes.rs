@@ -99,13 +99,13 @@ fn same_data(builds: &Builds<'_>, old: u32, new: u32) -> bool {
         return true;
     }
     // How long a text is, its hash tells: what follows belongs to nobody.
-    let same_len = a.size == b.size || a.kind == DataKind::Text || a.kind == DataKind::JumpTable;
+    let same_len = a.size == b.size || a.kind.is_text() || a.kind == DataKind::JumpTable;
     // What looks like a text and is nothing but pointers, of the loader above all, has other bytes wherever they lead.
     let only_pointers = |module: &Module, block: &DataBlock| {
         block.size > 0 && pointers(module, block.address, block.size).len() as u64 * 8 == block.size
     };
     let both = only_pointers(builds.old, a) && only_pointers(builds.new, b);
-    a.kind == b.kind
+    (a.kind == b.kind || a.kind.is_text() && b.kind.is_text())
         && (a.hash == b.hash || both)
         && same_len
         && same_pointers(builds, (a.address, a.size), (b.address, b.size))

@@ -6,6 +6,7 @@
 
 use crate::blocks::Blocks;
 use crate::builds::Builds;
+use crate::calls::begins_program;
 use crate::changes::Changes;
 use relive_profile::model::{Function, Module, Node, State};
 use std::collections::{HashMap, HashSet};
@@ -24,8 +25,9 @@ impl Idle {
     /// By the counts of the old build. Nothing if they do not tell: if nothing was measured, or others may enter the module anywhere.
     #[must_use]
     pub fn of_builds(builds: &Builds<'_>, changes: &Changes) -> Option<Self> {
-        let starts =
-            |module: &Module| module.functions.iter().any(|f| matches!(module.name(f), "_start" | "main"));
+        let starts = |module: &Module| {
+            module.functions.iter().any(|f| module.name(f) == "main" || begins_program(module, f))
+        };
         let has_run = |function: &Function| {
             function.blocks.iter().any(|block| block.count.is_some_and(|c| c.value() > 0))
         };

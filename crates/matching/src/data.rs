@@ -72,7 +72,7 @@ pub(crate) fn by_content(search: &mut Search<'_>) {
 pub(crate) fn pair(search: &mut Search<'_>, old: u32, new: u32, how: How) -> bool {
     let (a, b) = (&search.old.data[old as usize], &search.new.data[new as usize]);
     let written = |kind: DataKind| matches!(kind, DataKind::Variable | DataKind::Zeroed);
-    let fits = a.kind == b.kind || written(a.kind) && written(b.kind);
+    let fits = a.kind == b.kind || written(a.kind) && written(b.kind) || a.kind.is_text() && b.kind.is_text();
     fits && search.data.pair(old, new, how)
 }
 

@@ -54,7 +54,7 @@ fn of(fingerprint: &Fingerprint<'_>, names: bool) -> Identities {
             .data
             .iter()
             .map(|d| match d.kind {
-                DataKind::Text | DataKind::Constant if d.hash != 0 => mix(d.hash, 1),
+                DataKind::Text | DataKind::Literal | DataKind::Constant if d.hash != 0 => mix(d.hash, 1),
                 DataKind::Import => d.name,
                 _ if names => d.name,
                 _ => 0,

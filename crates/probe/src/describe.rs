@@ -146,6 +146,7 @@ fn describe_data(subject: &Subject<'_, '_>, data: &Data<'_>, module: &mut profil
             kind: match block.kind {
                 data::DataKind::Constant => DataKind::Constant,
                 data::DataKind::Text => DataKind::Text,
+                data::DataKind::Literal => DataKind::Literal,
                 data::DataKind::Variable => DataKind::Variable,
                 data::DataKind::Zeroed => DataKind::Zeroed,
                 data::DataKind::JumpTable => DataKind::JumpTable,
@@ -163,7 +164,7 @@ fn content(elf: &Elf<'_>, block: &data::DataBlock<'_>, pointers: &[(LinkAddr, Li
         Kind::Zeroed | Kind::JumpTable | Kind::Import => return 0,
         _ => elf.bytes_in(block.range.start, block.range.len()).unwrap_or_default(),
     };
-    if block.kind == Kind::Text {
+    if matches!(block.kind, Kind::Text | Kind::Literal) {
         return hash::of(&bytes[..data::text_len(bytes).unwrap_or(bytes.len())]);
     }
     let first = pointers.partition_point(|(at, _)| *at < block.range.start);

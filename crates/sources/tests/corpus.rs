@@ -82,6 +82,15 @@ fn is_idle(code: &str) -> bool {
         || code.starts_with("namespace")
 }
 
+/// Whether two lines declare the same function. What its parameters are called means nothing there.
+fn declare_alike(a: &str, b: &str) -> bool {
+    let declared = |line: &str| {
+        let (head, parameters) = line.strip_suffix(");")?.rsplit_once('(')?;
+        Some((head.to_owned(), parameters.matches(',').count()))
+    };
+    declared(a).is_some_and(|declared_a| declared(b) == Some(declared_a))
+}
+
 #[derive(Default)]
 struct Tally {
     lines: usize,
@@ -121,13 +130,16 @@ fn check(old_root: &Path, new_root: &Path) -> (Tally, Changes) {
         let around = |code: &Code, line: u32| {
             code.range(line.saturating_sub(8)..=line + 8).map(|(_, text)| text.as_str()).collect::<String>()
         };
-        // A statement may also share its line with others.
-        let shares =
-            |x: &str, y: &str| x.split([';', '{', '}']).any(|part| !part.is_empty() && y.contains(part));
+        // A statement may also share its line with others, and so may an enumerator.
+        let shares = |x: &str, y: &str| {
+            let parts = |c: char| ";{}".contains(c) || c == ',' && x.contains("enum{");
+            x.split(parts).any(|part| !part.is_empty() && y.contains(part))
+        };
         if line_a != line_b
             && !around(b, to.line).contains(line_a.as_str())
             && !around(a, from.line).contains(line_b.as_str())
             && !shares(line_a, line_b)
+            && !declare_alike(line_a, line_b)
         {
             tally.different += 1;
             if show {

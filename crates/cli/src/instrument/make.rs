@@ -9,6 +9,7 @@ use relive_probe::describe::{self, describe};
 use relive_probe::weights::Weights;
 use relive_profile::model as profile;
 use relive_rewrite::module::{Mode, Options, Outline, Refusal, Rewriter, Rewritten, Selection};
+use std::fmt;
 use std::path::Path;
 
 /// What is to be rewritten, and how.
@@ -23,6 +24,18 @@ pub(crate) struct Subject<'a, 'd> {
     pub(crate) weights: Option<&'a Weights>,
     pub(crate) pattern: &'a str,
 }
+
+/// Nothing that is wanted of a program can be measured.
+#[derive(Debug)]
+pub(crate) struct NothingToMeasure(String);
+
+impl fmt::Display for NothingToMeasure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NothingToMeasure {}
 
 /// The result, and what was decided on the way.
 pub(crate) struct Made {
@@ -56,7 +69,11 @@ impl Subject<'_, '_> {
                 Refusal::Nothing => "; `relive inspect` shows why",
                 _ => "",
             };
-            anyhow!("{}: {refusal}{remedy}", self.binary.display())
+            let said = format!("{}: {refusal}{remedy}", self.binary.display());
+            match refusal {
+                Refusal::Nothing => NothingToMeasure(said).into(),
+                _ => anyhow!(said),
+            }
         };
         let rewriter = Rewriter::new(self.image, self.program, &options).map_err(refused)?;
         lap("plan");

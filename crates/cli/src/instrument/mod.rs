@@ -8,7 +8,7 @@ mod verify;
 mod weights;
 
 pub(crate) use args::{Args, CountMode, Switch};
-pub(crate) use make::{Made, Subject};
+pub(crate) use make::{Made, NothingToMeasure, Subject};
 
 use crate::output::write_to;
 use crate::progress::{Phase, Progress};
@@ -78,7 +78,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         pattern: &pattern,
     };
     lap("prepare");
-    let Made { outline, rewritten } = subject.make(&wanted, progress.watch(), &mut lap)?;
+    let made = subject.make(&wanted, progress.watch(), &mut lap);
+    let Made { outline, rewritten } = made.map_err(|why| match why.is::<NothingToMeasure>() {
+        true if !args.except.is_empty() => why.context("nothing is left beside --except"),
+        _ => why,
+    })?;
     if args.keep_name {
         beside::link_others(&args.binary, &output)?;
     }

@@ -124,7 +124,14 @@ impl<'a> After<'a> {
 
     /// Blocks that can run after a seed. Nothing if that may be all.
     pub(super) fn of(&self, seeds: &Blocks, idle: &Blocks, data: &[u32]) -> Option<Blocks> {
-        if self.unknown || data.iter().any(|&block| self.facts.escaped[self.objects.of_block(block) as usize])
+        let escaped = |block: u32| self.facts.escaped[self.objects.of_block(block) as usize];
+        let reachable = |&block: &u32| escaped(block) && !self.objects.is_told(block);
+        let reads_data = |code: &Code| {
+            code.read_data().any(|(first, behind)| data.iter().any(|block| (first..behind).contains(block)))
+        };
+        if self.unknown
+            || data.iter().any(reachable)
+            || self.codes.iter().any(|code| code.opaque && reads_data(code))
         {
             return None;
         }

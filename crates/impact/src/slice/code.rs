@@ -178,6 +178,9 @@ pub(super) fn read(
     follower.escaped.all = function.calls.iter().any(unknown);
     if code.opaque {
         note_mentions(function, objects, &mut follower.escaped);
+        let spans = follower.escaped.objects.iter().map(|&object| objects.span(object));
+        let read = |(first, behind)| Mem { place: Place::Data(first, behind), reads: true, writes: false };
+        code.mems = spans.map(read).collect();
         return (code, follower.escaped);
     }
     let starts = origins(function, &code, &mut follower);
@@ -502,9 +505,24 @@ impl Writer<'_> {
             }
             self.indirect(origin, access.size, (reads, writes), kept, &mut op, code);
         }
+        self.mentions(insn, code);
         op.accesses = (code.mems.len() as u32 - op.first).min(255) as u8;
         if op.reads | op.writes | op.kills != 0 || op.accesses != 0 {
             code.ops.push(op);
+        }
+    }
+
+    /// Whoever takes the address of a constant depends on what is there.
+    fn mentions(&self, insn: &Insn, code: &mut Code) {
+        if !insn.is_lea() && !self.objects.absolute {
+            return;
+        }
+        let spoken_of =
+            insn.address_constants(self.objects.absolute).flat_map(|at| self.objects.reached(at.0));
+        for (first, behind) in spoken_of.map(|object| self.objects.span(object)) {
+            if self.objects.is_constant(first) {
+                code.mems.push(Mem { place: Place::Data(first, behind), reads: true, writes: false });
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use super::imports::Import;
 use super::mask::{self, INPUTS, Mask, STACK};
 use super::objects::Objects;
 use super::provenance::Escaped;
+use crate::calls::begins_program;
 use relive_profile::model::Module;
 
 /// What is known of one function.
@@ -224,7 +225,7 @@ fn taken(module: &Module, places: &Places, escapes: &[Escaped]) -> Vec<u32> {
     let functions = module.functions.iter().zip(escapes);
     // What the program begins with hands its main function to the library, which calls it once.
     let code = functions
-        .filter(|(function, _)| module.name(function) != "_start")
+        .filter(|(function, _)| !begins_program(module, function))
         .flat_map(|(_, escaped)| &escaped.code)
         .filter_map(|&at| entered(at));
     let mut taken: Vec<u32> = data.chain(code).collect();

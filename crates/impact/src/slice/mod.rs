@@ -95,7 +95,8 @@ impl Slice {
                 idle: &idle,
             };
             let read = reading.by(&idle);
-            let data: Vec<u32> = seeds.data.iter().copied().filter(|block| read.contains(block)).collect();
+            let data = seeds.data.iter().copied().filter(|block| read.contains(block)).collect();
+            let data: Vec<u32> = objects.with_holders(module, data, &read).into_iter().collect();
             let mut slice = spread::spread(module, &program, &data);
             if let Some(after) = after.of(&active, &idle, &data) {
                 [&mut slice.runs, &mut slice.ways, &mut slice.values]

@@ -30,7 +30,8 @@ impl<'a> Reading<'a> {
         let spoken = reading.reached(reading.mentions.iter().flatten().flatten().copied());
         let nobody = module.data.iter().zip(0..).filter(|(_, block)| !spoken.contains(block));
         reading.alone = nobody.map(|(_, number)| number).collect();
-        reading.always = reading.alone.iter().map(|&block| module.data[block as usize].address).collect();
+        let always = reading.alone.iter().copied().chain(objects.untold());
+        reading.always = always.map(|block| module.data[block as usize].address).collect();
         reading
     }
 

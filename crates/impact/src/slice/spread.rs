@@ -29,7 +29,10 @@ pub(super) fn spread(module: &Module, program: &Program<'_>, data: &[u32]) -> Sl
     let count = program.codes.len();
     let known = |block: &u32| (*block as usize) < module.data.len();
     let data: BTreeSet<u32> = data.iter().copied().filter(known).collect();
-    let reachable = |block: &u32| program.facts.escaped[program.objects.of_block(*block) as usize];
+    let reachable = |block: &u32| {
+        let escaped = program.facts.escaped[program.objects.of_block(*block) as usize];
+        escaped && !program.objects.is_told(*block)
+    };
     let unknown = if data.iter().any(reachable) { super::mask::UNKNOWN } else { 0 };
     let mut settled = Settled::new(program, &data);
     let events = (0..count as u32).into_par_iter().map(|f| events(program, &settled, &data, f)).collect();

@@ -154,7 +154,7 @@ pub(super) fn outcome(
     marks: Marks<'_>,
 ) -> Outcome {
     if code.opaque {
-        return opaque(code, marks);
+        return opaque(around, code, marks);
     }
     let mut analysis = Analysis::new(around, code, dependents, marks);
     analysis.solve();
@@ -187,13 +187,15 @@ pub(super) fn events(around: &Around<'_>, code: &Code, dependents: &Dependents, 
     }
 }
 
-fn opaque(code: &Code, marks: Marks<'_>) -> Outcome {
-    let seeded = (0..code.blocks.len() as u32).any(|block| marks.is_seed(block));
+fn opaque(around: &Around<'_>, code: &Code, marks: Marks<'_>) -> Outcome {
+    let reads = |(first, behind)| around.data.range(first..behind).next().is_some();
+    let seeded =
+        (0..code.blocks.len() as u32).any(|block| marks.is_seed(block)) || code.read_data().any(reads);
     Outcome::of_anything(INPUTS & !RSP | if seeded { ALWAYS } else { 0 })
 }
 
 fn opaque_events(around: &Around<'_>, code: &Code, marks: Marks<'_>) -> Events {
-    let all = opaque(code, marks).leaves | ENTERED;
+    let all = opaque(around, code, marks).leaves | ENTERED;
     let pointer = around.facts.pointer();
     let blocks = vec![all; code.blocks.len()];
     Events {

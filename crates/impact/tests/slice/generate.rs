@@ -80,9 +80,24 @@ impl Author {
         (if other { (number + 1) % below.max(2) } else { number }).to_string()
     }
 
+    /// A text of at least four letters, and of more in one of the versions perhaps.
+    fn text(&mut self) -> String {
+        let mut text: String = (0..4 + self.random.below(3)).map(|_| self.letter()).collect();
+        match self.is_other() {
+            true if self.written.is_multiple_of(2) => text.push('z'),
+            true => text.replace_range(1..2, "Z"),
+            false => {}
+        }
+        format!("\"{text}\"")
+    }
+
+    fn letter(&mut self) -> char {
+        char::from(b'a' + self.random.below(26) as u8)
+    }
+
     /// Something that can be read.
     fn value(&mut self) -> String {
-        match self.random.below(14) {
+        match self.random.below(18) {
             0..=2 => self.number(20),
             3..=4 => "x".to_string(),
             5 => "y".to_string(),
@@ -92,6 +107,13 @@ impl Author {
             10 => "*p".to_string(),
             11 => format!("s.f{}", self.random.below(3)),
             12 => "h[l & 7]".to_string(),
+            13 => format!("{}[y & 3]", self.text()),
+            14 => "q[x & 3]".to_string(),
+            15 => format!("names[x & 3][{}]", self.random.below(4)),
+            16 => match self.random.below(2) {
+                0 => "strlen(q)".to_string(),
+                _ => format!("!strcmp(q, {})", self.text()),
+            },
             _ => "t->f1".to_string(),
         }
     }
@@ -147,8 +169,8 @@ impl Author {
     }
 
     fn statement(&mut self) {
-        let choice = self.random.below(17);
-        let choice = if self.is_other() { (choice + 7) % 17 } else { choice };
+        let choice = self.random.below(18);
+        let choice = if self.is_other() { (choice + 7) % 18 } else { choice };
         match choice {
             0..=5 => {
                 let (place, value) = (self.place(), self.expression());
@@ -204,6 +226,13 @@ impl Author {
                     self.line(&format!("twist(&y, {value});"));
                 }
             },
+            16 => {
+                let to = match self.random.below(3) {
+                    0 => "names[y & 3]".to_string(),
+                    _ => self.text(),
+                };
+                self.line(&format!("q = {to};"));
+            }
             _ => {
                 let value = self.expression();
                 // Printing takes thousands of steps.
@@ -257,6 +286,9 @@ impl Author {
         for i in 0..4 {
             self.line(&format!("unsigned t{i}(unsigned x, unsigned y) {{ return x * {i} + y; }}"));
         }
+        let names: Vec<String> = (0..4).map(|_| self.text()).collect();
+        let constant = if self.random.below(2) == 0 { "const " } else { "" };
+        self.line(&format!("static const char *{constant}names[4] = {{{}}};", names.join(", ")));
         self.line("static unsigned (*table[4])(unsigned, unsigned) = {t0, t1, t2, t3};");
         for function in 0..FUNCTIONS {
             self.function = function;
@@ -286,14 +318,15 @@ impl Author {
     }
 }
 
-const PRELUDE: &str = r"#include <stdio.h>
+const PRELUDE: &str = r##"#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 struct s { unsigned f0, f1, f2; };
 static struct s s, u;
 static struct s *t = &u;
 static unsigned a[16], *h;
+static const char *q = "quiet";
 static volatile unsigned said;
 __attribute__((noinline)) static void say(unsigned x) { said = x; }
 __attribute__((noinline)) static void twist(unsigned *y, unsigned by) { *y += by & 3; }
-";
+"##;

@@ -215,3 +215,30 @@ fn recursion_ends_elsewhere() {
     let source = format!("int visit(int);\n{source}");
     check(&source, &["down", "visit", "main"], &["other"]);
 }
+
+#[test]
+fn a_text_affects_who_takes_its_address() {
+    let source = "F int reader(int x) { return \"@3456|3466@\"[x & 3]; }
+        F int length(const char *text) { int n = 0; while (*text++) n++; return n; }
+        F int user(void) { return length(\"@0.1|0.2.1@\"); }
+        F int other(const char *text, int x) { return text[x & 3] * 7; }
+        F int heap(int *p) { return *p + 4; }
+        int main(int argc, char **argv) {
+            int *p = malloc(4); *p = argc;
+            int o = other(argv[0], argc) + heap(p);
+            return reader(argc) + user() + o;
+        }";
+    check(source, &["reader", "length", "user", "main"], &["other", "heap"]);
+}
+
+#[test]
+fn a_text_affects_who_finds_it_in_a_table() {
+    let source = "static const char *const names[] = {\"first\", \"sec@o|a@nd\", \"third\", \"fourth\"};
+        F int reader(int x) { return names[x & 3][x & 3]; }
+        F int other(const char *text, int x) { return text[x & 3] * 7; }
+        int main(int argc, char **argv) {
+            int o = other(\"other\", argc);
+            return reader(argc) + o;
+        }";
+    check(source, &["reader", "main"], &["other"]);
+}

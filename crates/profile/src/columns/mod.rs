@@ -62,13 +62,14 @@ const EDGE_KINDS: [EdgeKind; 10] = [
     EdgeKind::NoReturn,
 ];
 
-const DATA_KINDS: [DataKind; 6] = [
+const DATA_KINDS: [DataKind; 7] = [
     DataKind::Constant,
     DataKind::Text,
     DataKind::Variable,
     DataKind::Zeroed,
     DataKind::JumpTable,
     DataKind::Import,
+    DataKind::Literal,
 ];
 
 const MODES: [Mode; 3] = [Mode::Functions, Mode::Blocks, Mode::Edges];

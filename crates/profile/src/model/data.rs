@@ -23,8 +23,10 @@ pub struct DataBlock {
 pub enum DataKind {
     /// Never written.
     Constant,
-    /// Text that ends with a zero.
+    /// Text that ends with a zero, and nothing behind it.
     Text,
+    /// The same, in a file with symbols, none of which is about it: part of nothing else.
+    Literal,
     /// Written, and not zero in the beginning.
     Variable,
     /// Written, and zero in the beginning.
@@ -33,6 +35,14 @@ pub enum DataKind {
     JumpTable,
     /// Where the loader puts the address of something in another module.
     Import,
+}
+
+impl DataKind {
+    /// Whether it is text.
+    #[must_use]
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::Literal)
+    }
 }
 
 /// A word in data that holds an address in the module.

@@ -1,0 +1,116 @@
+//! The same costs in instructions, which no machine decides: how many the program, everything it starts and relive itself execute in user
+//! mode. `relive run` counts them, block by block. Other programs may run meanwhile.
+
+use super::bench::{ALL, Bench, SHORTEST, full, rest};
+use super::kept::{self, Costs};
+use super::{BEHAVIOURS, OURS};
+use crate::process::output_of;
+use anyhow::{Context as _, Result, ensure};
+use std::path::Path;
+use std::process::Command;
+
+/// What `relive run` does not understand of a rewritten program, it does not count: computed jumps of interpreters, for one. Then a program that
+/// counts more executes less, and nothing follows from any of it.
+fn complete(costs: &Costs) -> Result<()> {
+    let [native, loops, calls] =
+        ["native", "full loops", "full call-graph"].map(|what| costs.get(what).unwrap_or_default());
+    // Two runs of the same differ by far less, most of all in the shell.
+    let little = (loops - native) / 50.0;
+    ensure!(
+        native <= loops && loops <= calls + little,
+        "`relive run` does not count all instructions of the rewritten programs: {native} of the program as it is, {loops} measured for loops, {calls} for call graphs"
+    );
+    Ok(())
+}
+
+impl Bench {
+    /// What is not known yet is counted, each once.
+    pub(crate) fn instructions(&self, methods: &[String]) -> Result<Costs> {
+        let path = self.file("instructions.json");
+        let mut costs: Costs = kept::or_make(&path, || Ok(Costs::default()))?;
+        let mut know = |what: String, count: &dyn Fn() -> Result<f64>| -> Result<()> {
+            if costs.get(&what).is_none() {
+                costs.take(&what, count()?);
+                kept::write(&path, &costs)?;
+            }
+            Ok(())
+        };
+        know("native".to_owned(), &|| self.executed_by(&self.new, ALL))?;
+        for (behaviour, _) in BEHAVIOURS {
+            let program = self.file(&full(behaviour));
+            know(format!("instrument {behaviour}"), &|| {
+                self.executed(&self.rewriting(behaviour, &self.file("rewritten")))
+            })?;
+            know(format!("full {behaviour}"), &|| self.executed_by(&program, ALL))?;
+            for method in methods {
+                let program = self.file(&rest(method, behaviour));
+                if program.exists() {
+                    know(format!("own {method} {behaviour}"), &|| {
+                        self.executed_by_relive(method, behaviour)
+                    })?;
+                    know(format!("rest {method} {behaviour}"), &|| self.executed_by(&program, ALL))?;
+                }
+            }
+        }
+        complete(&costs)?;
+        Ok(costs)
+    }
+
+    /// A program on some inputs.
+    pub(crate) fn executed_by(&self, program: &Path, inputs: &str) -> Result<f64> {
+        self.executed(&self.running(program, inputs))
+    }
+
+    /// What `relive reprofile` itself executes. A checked run counts as if the program were measured in full in it: that is the most it can be.
+    fn executed_by_relive(&self, method: &str, behaviour: &str) -> Result<f64> {
+        let [plan, merged, program] = ["own.json", "own.rprof", "own"].map(|name| self.file(name));
+        let command = self.reprofile(method, behaviour, SHORTEST, [&plan, &merged, &program]);
+        let own = self.executed_with(&command, &["--follow-children=no"])?;
+        let checked =
+            if method == OURS { self.executed_by(&self.file(&full(behaviour)), SHORTEST)? } else { 0.0 };
+        Ok(own + checked)
+    }
+
+    /// What a command and all it starts execute.
+    fn executed(&self, command: &Command) -> Result<f64> {
+        self.executed_with(command, &[])
+    }
+
+    fn executed_with(&self, command: &Command, options: &[&str]) -> Result<f64> {
+        let counted = self.file("counted.rprof");
+        let mut run = Command::new(&self.relive);
+        run.arg("run").args(options).arg("-o").arg(&counted).arg("--");
+        run.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => run.env(name, value),
+                None => run.env_remove(name),
+            };
+        }
+        self.time(&mut run)?;
+        let mut report = Command::new(&self.relive);
+        let told = output_of(report.args(["report", "--json"]).arg(&counted))?;
+        let told: serde_json::Value = serde_json::from_str(&told)?;
+        told["instructions"].as_f64().context("relive report --json tells of no instructions")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_counts_more_executes_more() {
+        let costs = |loops: f64, calls: f64| {
+            let mut costs = Costs::default();
+            for (what, cost) in [("native", 100.0), ("full loops", loops), ("full call-graph", calls)] {
+                costs.take(what, cost);
+            }
+            costs
+        };
+        assert!(complete(&costs(106.0, 107.0)).is_ok());
+        assert!(complete(&costs(106.0, 105.95)).is_ok());
+        assert!(complete(&costs(50.0, 50.0)).is_err());
+        assert!(complete(&costs(107.0, 105.0)).is_err());
+    }
+}
