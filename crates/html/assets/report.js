@@ -46,7 +46,7 @@ function overview(main) {
         el('p', {}, el('a', { href: link('functions') }, 'All functions'))),
       card('Hottest loops',
         data.loops.length ? bars(data.loops.slice(0, 12).map(([row, header, address, place, , , iterations, trips, instructions]) => ({
-          name: rows.name[row], place: place ? fileName(place) : hex(address), href: functionLink(row, 'loops'), amount: value(instructions),
+          name: rows.name[row], where: place ? fileName(place) : hex(address), href: functionLink(row, 'loops'), amount: value(instructions),
           text: trips === null ? '–' : `${trips.toFixed(1)} trips`, title: `${rows.name[row]}: ${grouped(iterations)} iterations`,
         })), 'Hottest loops') : note('No loop ran.'),
         el('p', {}, el('a', { href: link('loops') }, 'All loops')))),
