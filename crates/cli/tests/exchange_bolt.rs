@@ -247,7 +247,8 @@ fn bolt_finds_the_same_blocks_and_counts() {
     let fixed = ["-O2", "-fno-pie", "-no-pie", "-Wl,--build-id=sha1", "-Wl,--emit-relocs"];
     let whole = ["-O2", "-fno-reorder-blocks-and-partition", "-Wl,--build-id=sha1", "-Wl,--emit-relocs"];
     for (compiler, flags, source) in [
-        ("gcc", &relocated[..], ("program.c", PROGRAM)),
+        // gcc puts what never runs elsewhere, and BOLT has other rules for such functions.
+        ("gcc", &whole[..], ("program.c", PROGRAM)),
         ("clang-19", &relocated[..], ("program.c", PROGRAM)),
         ("gcc", &fixed[..], ("tables.c", TABLES)),
         ("clang-19", &fixed[..], ("tables.c", TABLES)),
