@@ -2,7 +2,7 @@
 
 use super::bench::Bench;
 use anyhow::{Context, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Sums over all processes of a workload, libraries too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,10 @@ pub(crate) struct Counts {
 impl Counts {
     /// Counts of a program. They are kept beside it, and used again.
     pub(crate) fn of(bench: &Bench<'_>, file: &Path) -> Result<Self> {
-        let kept = file.with_extension("counts");
+        // Not instead of an extension: the `.8` of `built-5.4.8` would be taken for one.
+        let mut kept = file.as_os_str().to_os_string();
+        kept.push(".counts");
+        let kept = PathBuf::from(kept);
         if let Ok(text) = std::fs::read_to_string(&kept) {
             return Self::parse(&text).with_context(|| format!("{}: delete it", kept.display()));
         }

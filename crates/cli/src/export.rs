@@ -135,6 +135,11 @@ fn choose(profile: &mut Profile, name: &str, path: &Path) -> Result<()> {
 
 /// Adds what to do.
 fn explained(error: ExportError) -> anyhow::Error {
+    let error = match error {
+        // About the file that is written, not about the profile.
+        ExportError::Io(error) => return error.into(),
+        error => error,
+    };
     let remedy = match &error {
         ExportError::OneModule { .. } => "choose one with --module",
         ExportError::Missing { .. } => {

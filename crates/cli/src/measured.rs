@@ -164,6 +164,11 @@ impl Surroundings for Answers<'_> {
         Some(cases)
     }
 
+    fn code(&self, module: &Module, start: u64, end: u64) -> Option<Vec<u8>> {
+        let image = self.files.of(module)?.image().ok()?;
+        image.elf.bytes_in(LinkAddr(start), end.checked_sub(start)?).map(<[u8]>::to_vec)
+    }
+
     fn base(&self, module: &Module) -> Option<u64> {
         let image = self.files.of(module)?.image().ok()?;
         Some(image.elf.segments.first()?.range.start.0 & !0xfff)

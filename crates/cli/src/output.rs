@@ -13,15 +13,36 @@ pub(crate) fn write_to(file: Option<&Path>, print: impl FnOnce(&mut dyn Write) -
         print(&mut out)?;
         return Ok(out.flush()?);
     };
-    let beside = beside(file);
+    if is_open_ended(file) {
+        return write_into(file, print).map_err(|error| blame(error, file));
+    }
+    let place = behind_links(file);
+    let beside = beside(&place);
     let written = write_new(&beside, print)
-        .and_then(|()| std::fs::rename(&beside, file).map_err(Into::into))
+        .and_then(|()| std::fs::rename(&beside, &place).map_err(Into::into))
         .map_err(|error| blame(error, file));
     if written.is_err() {
         // Nothing half-written stays behind; that it cannot be removed either is no news.
         let _ = std::fs::remove_file(&beside);
     }
     written
+}
+
+/// Whether a file is there that takes what is written to it and must not be replaced: a device, a pipe.
+fn is_open_ended(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+/// The file that a link leads to: the link stays.
+fn behind_links(file: &Path) -> PathBuf {
+    let is_link = std::fs::symlink_metadata(file).is_ok_and(|found| found.is_symlink());
+    is_link.then(|| file.canonicalize().ok()).flatten().unwrap_or_else(|| file.to_path_buf())
+}
+
+fn write_into(file: &Path, print: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(File::options().write(true).open(file)?);
+    print(&mut out)?;
+    Ok(out.flush()?)
 }
 
 /// What the system says without naming a file is about the one that is written. Everything else that goes wrong meanwhile has a
@@ -143,5 +164,27 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0);
         write_to(Some(&file), |out| Ok(out.write_all(b"yes")?)).expect("written");
         assert_eq!(std::fs::read(&file).expect("there"), b"yes");
+    }
+
+    /// Whoever is root would replace `/dev/null` for everyone.
+    #[test]
+    fn devices_are_written_to_and_links_stay() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let null = folder.path().join("null");
+        std::os::unix::fs::symlink("/dev/null", &null).expect("linked");
+        write_to(Some(&null), |out| Ok(out.write_all(b"gone")?)).expect("written");
+        let found = std::fs::metadata(&null).expect("there");
+        assert!(!found.is_file());
+
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, b"old").expect("written");
+        std::os::unix::fs::symlink("file", &link).expect("linked");
+        write_to(Some(&link), |out| Ok(out.write_all(b"new")?)).expect("written");
+        assert!(std::fs::symlink_metadata(&link).expect("there").is_symlink());
+        assert_eq!(std::fs::read(&file).expect("there"), b"new");
+
+        // A device that takes nothing.
+        let full = write_to(Some(Path::new("/dev/full")), |out| Ok(out.write_all(b"x")?));
+        assert!(full.is_err_and(|error| error.to_string().contains("cannot write /dev/full")));
     }
 }

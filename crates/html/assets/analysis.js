@@ -57,7 +57,7 @@ function cachePage() {
       card('Altogether', plainTable('Altogether', [['what'], ['accesses', true], ['L1 misses', true], ...(hasSecond ? [['L2 misses', true]] : []), ['last-level misses', true]],
         kinds.map(([kind, what]) => [what, grouped(total[kind].accesses), grouped(total[kind].l1_misses), ...(hasSecond ? [grouped(total[kind].l2_misses)] : []), grouped(total[kind].ll_misses)])),
       note(`Code ${words(caches.l1i)}; data ${words(caches.l1d)}; ${hasSecond ? `second level ${words(caches.l2)}; ` : ''}last level ${words(caches.ll)}.`))),
-    card('Functions that miss most', bars(functions.slice(0, 15).map(each => ({ name: placeOf(each), amount: dataMisses(each), text: grouped(dataMisses(each)), title: placeTitle(each) })), 'Functions that miss most'), note('First-level misses of code and data together.'))));
+    card('Functions that miss most', bars([...functions].sort((a, b) => dataMisses(b) - dataMisses(a)).slice(0, 15).map(each => ({ name: placeOf(each), amount: dataMisses(each), text: grouped(dataMisses(each)), title: placeTitle(each) })), 'Functions that miss most'), note('First-level misses of code and data together.'))));
   const columns = list => [
     barred('l1d', 'L1d misses', list, each => Number(each.reads.l1_misses) + Number(each.writes.l1_misses)),
     numbers('lld', 'LLd misses', list, each => Number(each.reads.ll_misses) + Number(each.writes.ll_misses), { minor: 1 }),

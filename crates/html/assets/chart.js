@@ -1,10 +1,10 @@
 // Charts: bars, a bar of shares, columns and lines. Each says in words what it shows; tables beside them have the numbers.
 
-/** Rows of bars. rows: [{ name, href, amount, text, title }] */
+/** Rows of bars. rows: [{ name, where, href, amount, text, title }]; of a long name the end is cut off, of where it is nothing. */
 function bars(rows, label) {
   const most = Math.max(1e-9, ...rows.map(row => Number(row.amount)));
   return el('ol', { class: 'bars', 'aria-label': label }, rows.map(row => el('li', { title: row.title },
-    el('span', { class: 'name' }, row.href ? el('a', { href: row.href }, row.name) : row.name),
+    el(row.href ? 'a' : 'span', { class: 'name', href: row.href }, el('span', {}, row.name), row.where && el('span', { class: 'where' }, row.where)),
     el('span', { class: 'amount' }, row.text), bar(Number(row.amount) / most))));
 }
 

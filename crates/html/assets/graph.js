@@ -103,11 +103,17 @@ function zoomable(drawing, { width, height, boxes }, label) {
     set(zoom * (event.deltaY < 0 ? 1.15 : 1 / 1.15));
   }, { passive: false });
   drag(frame);
-  requestAnimationFrame(() => {
+  // It has no width before it is in the page and shown.
+  const shown = new ResizeObserver(() => {
+    if (!frame.clientWidth) return;
+    shown.disconnect();
     across();
-    // The first box is where everything begins.
-    frame.scrollLeft = (boxes[0] + boxes[2] / 2) * zoom + 12 - frame.clientWidth / 2;
+    // The box at the top is where everything begins.
+    let top = 0;
+    for (let i = 4; i < boxes.length; i += 4) if (boxes[i + 1] < boxes[top + 1]) top = i;
+    frame.scrollLeft = (boxes[top] + boxes[top + 2] / 2) * zoom + 12 - frame.clientWidth / 2;
   });
+  shown.observe(frame);
   return el('div', { class: 'zoomable' },
     el('div', { class: 'zoom' }, button('−', 'Smaller', () => set(zoom / 1.3)), button('+', 'Larger', () => set(zoom * 1.3)),
       button('1:1', '1:1, full size', () => set(1)), button('⤢', 'All of it', whole)), frame);

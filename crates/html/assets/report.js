@@ -46,8 +46,8 @@ function overview(main) {
         el('p', {}, el('a', { href: link('functions') }, 'All functions'))),
       card('Hottest loops',
         data.loops.length ? bars(data.loops.slice(0, 12).map(([row, header, address, place, , , iterations, trips, instructions]) => ({
-          name: `${rows.name[row]} ${place ? fileName(place) : hex(address)}`, href: functionLink(row, 'loops'), amount: value(instructions),
-          text: trips === null ? '–' : `${trips.toFixed(1)} trips`, title: `${grouped(iterations)} iterations`,
+          name: rows.name[row], where: place ? fileName(place) : hex(address), href: functionLink(row, 'loops'), amount: value(instructions),
+          text: trips === null ? '–' : `${trips.toFixed(1)} trips`, title: `${rows.name[row]}: ${grouped(iterations)} iterations`,
         })), 'Hottest loops') : note('No loop ran.'),
         el('p', {}, el('a', { href: link('loops') }, 'All loops')))),
     data.hot.rows.length > 1 && card('Who calls whom, the hottest functions', hotGraph(), el('p', {}, el('a', { href: link('calls') }, 'All calls'))),

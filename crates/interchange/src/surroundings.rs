@@ -36,6 +36,12 @@ pub trait Surroundings {
         None
     }
 
+    /// The bytes from `start` to before `end`, addresses as linked; `None` if there is no such file, or not all of them are in it.
+    fn code(&self, module: &Module, start: u64, end: u64) -> Option<Vec<u8>> {
+        let _ = (module, start, end);
+        None
+    }
+
     /// The address that the file begins at in memory, as linked.
     fn base(&self, module: &Module) -> Option<u64> {
         let _ = module;

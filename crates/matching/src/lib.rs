@@ -13,6 +13,7 @@
 //! | [`procedures`], [`data`] | procedures and data |
 //! | [`blocks`] | blocks |
 //! | [`across`] | blocks that moved from one procedure to another |
+//! | [`questions`] | what branches ask, wherever they are |
 
 pub mod across;
 pub mod blocks;
@@ -25,6 +26,7 @@ pub mod matching;
 mod names;
 mod pairing;
 pub mod procedures;
+pub mod questions;
 
 pub use fingerprint::Fingerprint;
 pub use matching::{BlockPair, BlockStage, Matching, Pair, match_builds};

@@ -101,6 +101,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 pub(crate) fn write_program(binary: &Path, output: &Path, bytes: &[u8]) -> Result<()> {
     let permissions = std::fs::metadata(binary).map(|m| m.permissions().mode()).unwrap_or(0o755);
     write_to(Some(output), |out| Ok(out.write_all(bytes)?))?;
+    if !std::fs::metadata(output).is_ok_and(|written| written.is_file()) {
+        // The rights of a device are not ours.
+        return Ok(());
+    }
     // The set-user-id bit is not copied: a program that counts should not have more rights than its user.
     std::fs::set_permissions(output, std::fs::Permissions::from_mode(permissions & 0o777))
         .with_context(|| format!("cannot make {} executable", output.display()))

@@ -102,7 +102,9 @@ enum Format {
 
 /// Opens a trace, and says if it was cut off.
 pub(crate) fn open(path: &Path) -> Result<Trace> {
-    let trace = Trace::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let trace = Trace::open(path).with_context(|| {
+        format!("{}: not a trace that can be read (give a file that `relive trace` wrote)", path.display())
+    })?;
     if let Some(at) = trace.cut_at() {
         eprintln!(
             "relive: warning: {} was not finished: what comes behind byte {at} is missing",

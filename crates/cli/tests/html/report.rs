@@ -82,6 +82,11 @@ fn a_run_can_be_looked_at() {
     browser.wait("document.querySelector('svg.graph a.box rect')");
     assert_eq!(browser.text("h1"), "total_of");
     assert!(browser.text(".frame svg").contains("×"));
+    // Where it begins is in sight.
+    browser.wait(
+        "(() => { const [frame, box] = ['.frame', 'svg.graph a.box'].map(each => document.querySelector(each).getBoundingClientRect()); \
+         return box.left >= frame.left && box.right <= frame.right && box.top >= frame.top; })()",
+    );
     let fills = browser.run(
         "return new Set([...document.querySelectorAll('svg.graph a.box rect')].map(each => getComputedStyle(each).fill)).size",
     );

@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) struct Names {
     by_address: BTreeMap<u64, Named>,
     by_name: HashMap<String, u64>,
+    /// Symbols inside of functions.
+    inner: Vec<u64>,
 }
 
 struct Named {
@@ -33,7 +35,7 @@ impl Names {
         // Functions first, else as in the table: the sort is stable, as BOLT's is.
         sorted.sort_by_key(|symbol| (symbol.address, !symbol.is_function));
         let mut numbers = Numbers::default();
-        let mut names = Self { by_address: BTreeMap::new(), by_name: HashMap::new() };
+        let mut names = Self { by_address: BTreeMap::new(), by_name: HashMap::new(), inner: Vec::new() };
         for symbol in sorted {
             // BOLT keeps labels that the assembler takes for its own apart.
             let prefix = if symbol.name.starts_with(".L") { "PG" } else { "" };
@@ -59,10 +61,13 @@ impl Names {
         }
         // A symbol inside of another function is a second entry of it, not a function.
         let mut outer_end = 0;
+        let inner = &mut names.inner;
         names.by_address.retain(|&address, named| {
             let keep = address >= outer_end;
             if keep {
                 outer_end = named.end;
+            } else {
+                inner.push(address);
             }
             keep
         });
@@ -74,6 +79,28 @@ impl Names {
         let (start, named) = self.by_address.range(..=address).next_back()?;
         (address < named.end || address == *start)
             .then(|| Place { name: &named.name, offset: address - start })
+    }
+
+    /// Where functions begin and end.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = (u64, u64)> {
+        let all = self.by_address.iter().map(|(&start, named)| (start, named.end));
+        all.filter(|(start, end)| start < end)
+    }
+
+    /// Symbols inside of functions: further entries of them.
+    pub(crate) fn inner_entries(&self) -> impl Iterator<Item = u64> {
+        self.inner.iter().copied()
+    }
+
+    /// Where the function around an address begins.
+    pub(crate) fn start(&self, address: u64) -> Option<u64> {
+        self.place(address).map(|place| address - place.offset)
+    }
+
+    /// What the function that begins there is called, without what separates fields.
+    pub(crate) fn raw(&self, start: u64) -> Option<String> {
+        let named = self.by_address.get(&start)?;
+        Some(named.name.replace("\\ ", " ").replace("\\\\", "\\"))
     }
 
     /// The address of a function by any of its names, as they are written in files of BOLT.

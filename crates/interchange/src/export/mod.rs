@@ -2,6 +2,7 @@
 
 mod bolt_fdata;
 mod bolt_preaggregated;
+mod bolt_yaml;
 mod callgrind;
 mod cobertura;
 mod drcov;
@@ -71,6 +72,7 @@ pub trait Exporter: Sync {
 /// All formats, as `--format` lists them.
 pub const FORMATS: &[&dyn Exporter] = &[
     &bolt_fdata::BoltFdata,
+    &bolt_yaml::BoltYaml,
     &bolt_preaggregated::BoltPreaggregated,
     &llvm_sample::LlvmSample,
     &callgrind::Callgrind,

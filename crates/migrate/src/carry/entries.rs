@@ -52,7 +52,7 @@ pub(super) fn agree(new: &mut Module, olds: &[&Old<'_>], all: &[Evidence], likel
                 let never = entries.value() == 0 && function.executed_insns() == 0;
                 let counts = if never {
                     // It did not run before, so nothing is known of what it does when it does.
-                    entered(function, called.count, &likely(i))?
+                    entered(function, called.count, &all[i].odds, &likely(i))?
                 } else {
                     let evidence = scaled(function, &all[i], called.count, called.confidence() as u8)?;
                     settle::settle(function, &evidence, &likely(i))
@@ -70,12 +70,12 @@ pub(super) fn agree(new: &mut Module, olds: &[&Old<'_>], all: &[Evidence], likel
 }
 
 /// The counts of a function of which only is known that it is called so often.
-fn entered(function: &Function, entries: u64, likely: &[f64]) -> Option<super::Counts> {
+fn entered(function: &Function, entries: u64, odds: &[Option<f64>], likely: &[f64]) -> Option<super::Counts> {
     let edge = function.edges.iter().position(|edge| {
         let first = |b: u32| function.blocks[b as usize].address == function.address;
         edge.kind == EdgeKind::Enter && edge.to.as_block().is_some_and(first)
     })?;
-    let mut evidence = Evidence::nothing(function);
+    let mut evidence = Evidence { odds: odds.to_vec(), ..Evidence::nothing(function) };
     // However unsure it is, there is nothing better.
     let confidence = settle::BELIEVED;
     evidence.edges[edge] = Some(Seen { count: entries, origin: Origin::Inferred, confidence });
@@ -106,7 +106,12 @@ fn scaled(function: &Function, evidence: &Evidence, entries: u64, percent: u8) -
 }
 
 /// Gives functions that are not `known` counts that follow from those that call them.
-pub(super) fn follow_calls(module: &mut Module, mut known: Vec<bool>, likely: &Likelihood<'_>) {
+pub(super) fn follow_calls(
+    module: &mut Module,
+    mut known: Vec<bool>,
+    all: &[Evidence],
+    likely: &Likelihood<'_>,
+) {
     for _ in 0..MOST_ROUNDS {
         let calls = calls(module, |i| known[i]);
         let mut changed = false;
@@ -115,7 +120,7 @@ pub(super) fn follow_calls(module: &mut Module, mut known: Vec<bool>, likely: &L
             if known[i] || !is_open(function) || calls[i].count == 0 {
                 continue;
             }
-            if let Some(counts) = entered(function, calls[i].count, &likely(i)) {
+            if let Some(counts) = entered(function, calls[i].count, &all[i].odds, &likely(i)) {
                 counts.put(&mut module.functions[i]);
             }
             known[i] = true;
@@ -221,7 +226,7 @@ mod tests {
         ]
         .map(|(from, to, kind)| Edge { from, to, kind, counter: None, count: None })
         .to_vec();
-        let counts = entered(&function, 500, &[1.0, 1.0, 1.0]).expect("it has an entry");
+        let counts = entered(&function, 500, &[None; 3], &[1.0, 1.0, 1.0]).expect("it has an entry");
         assert!(counts.blocks.iter().chain(&counts.edges).all(|count| count.value() == 500));
         // How sure that is does not grow by it.
         assert_eq!(counts.edges[0].confidence, CALLED);

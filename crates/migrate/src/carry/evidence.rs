@@ -48,7 +48,7 @@ pub(super) struct Evidence {
     pub(super) blocks: Vec<Option<Seen>>,
     /// By edge.
     pub(super) edges: Vec<Option<Seen>>,
-    /// By edge, how likely it was in the branch it is of.
+    /// By edge, how likely it is in the branch it is of.
     pub(super) odds: Vec<Option<f64>>,
 }
 
@@ -285,14 +285,14 @@ const fn opposite(kind: EdgeKind) -> EdgeKind {
 
 /// The two ways out of a block that ends with a branch, as edges.
 #[derive(Clone, Copy, Default)]
-struct Ways {
+pub(super) struct Ways {
     taken: Option<usize>,
     fall_through: Option<usize>,
 }
 
 impl Ways {
     /// Of all blocks.
-    fn all(function: &Function) -> Vec<Self> {
+    pub(super) fn all(function: &Function) -> Vec<Self> {
         let mut all = vec![Self::default(); function.blocks.len()];
         for (i, edge) in function.edges.iter().enumerate() {
             let Some(ways) = edge.from.as_block().map(|block| &mut all[block as usize]) else { continue };
@@ -305,7 +305,7 @@ impl Ways {
         all
     }
 
-    fn both(self) -> Option<(usize, usize)> {
+    pub(super) fn both(self) -> Option<(usize, usize)> {
         Some((self.taken?, self.fall_through?))
     }
 }

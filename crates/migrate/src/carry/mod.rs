@@ -3,12 +3,14 @@
 //! | step | file |
 //! |---|---|
 //! | what old counts say about the blocks and edges of a new function | `evidence` |
+//! | how likely the ways of new branches are, by those that ask the same elsewhere | `alike` |
 //! | the same where code is in another function than before | `across` |
 //! | counts that obey conservation and follow the evidence as closely as they can | `settle` |
 //! | functions no old build has: as often as they are called | `entries` |
 //! | where indirect calls led | `targets` |
 
 mod across;
+mod alike;
 mod entries;
 mod evidence;
 pub(crate) mod settle;
@@ -43,7 +45,14 @@ pub fn carry(mut new: Module, olds: &[Old<'_>], likely: &Likelihood<'_>) -> Modu
     let mut order: Vec<&Old<'_>> = olds.iter().collect();
     order.sort_by_key(|old| std::cmp::Reverse(old.module.last_run));
     leave_unmeasured(&mut new, &order);
-    let all: Vec<Evidence> = evidence::of(&new, &order, OLDER);
+    let mut all: Vec<Evidence> = evidence::of(&new, &order, OLDER);
+    let answers = alike::Known::learn(&order);
+    let partners = partners(&new, &order);
+    all.par_iter_mut().zip(new.functions.par_iter().zip(&partners)).for_each(
+        |(evidence, (function, partners))| {
+            answers.give(function, partners, evidence);
+        },
+    );
     let settled: Vec<Option<Counts>> = new
         .functions
         .par_iter()
@@ -61,7 +70,7 @@ pub fn carry(mut new: Module, olds: &[Old<'_>], likely: &Likelihood<'_>) -> Modu
     }
     targets::carry(&mut new, &order);
     entries::agree(&mut new, &order, &all, likely);
-    entries::follow_calls(&mut new, known, likely);
+    entries::follow_calls(&mut new, known, &all, likely);
     let runs = order.iter().map(|old| old.module.runs);
     new.runs = runs.fold(0, u64::saturating_add);
     new.first_run = order.iter().map(|old| old.module.first_run).filter(|&t| t > 0).min().unwrap_or(0);
@@ -101,6 +110,17 @@ fn own_evidence(function: &Function) -> Evidence {
         edges: function.edges.iter().map(|edge| seen(edge.count)).collect(),
         odds: vec![None; function.edges.len()],
     }
+}
+
+/// What each new function was: in which build, and which function there.
+fn partners(new: &Module, olds: &[&Old<'_>]) -> Vec<Vec<alike::Partner>> {
+    let mut partners = vec![Vec::new(); new.functions.len()];
+    for (old, build) in olds.iter().zip(0..) {
+        for pair in &old.matching.procedures {
+            partners[pair.pair.new as usize].push((build, pair.pair.old));
+        }
+    }
+    partners
 }
 
 /// What no old build could measure is not known in the new one either, and for the same reason.
