@@ -125,7 +125,7 @@ impl Case {
     /// A file with all check sums right.
     #[must_use]
     pub fn pack(&self) -> Vec<u8> {
-        let mut file = b"\x7frtrace\n\x02\0\0\0\0\0\0\0".to_vec();
+        let mut file = b"\x7frtrace\n\x03\0\0\0\0\0\0\0".to_vec();
         for Chunk { kind, process, body } in &self.chunks {
             let at = file.len() as u64;
             let packed = match *kind {
@@ -153,7 +153,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(bytes, 1).expect("memory for what is packed")
 }
 
-/// A segment: a byte that says whether it goes on with a state, how many tags and how many values there are in two bytes each, tags of four
+/// A segment: a byte that says whether it goes on with a state and whether it is packed without looking back, how many tags and how many values there are in two bytes each, tags of four
 /// bytes, values with their slots of two and eight, and what belongs to special tags; the state comes last, as far as there is one.
 fn segment(body: &[u8]) -> Vec<u8> {
     let mut rest = body;
@@ -164,34 +164,93 @@ fn segment(body: &[u8]) -> Vec<u8> {
         bytes[..taken.len().min(8)].copy_from_slice(&taken[..taken.len().min(8)]);
         u64::from_le_bytes(bytes)
     };
-    let has_state = take(1) & 1 != 0;
+    let flags = take(1) & 3;
     let (tags, values) = (take(2), take(2));
     let (mut control, mut memory) = (ControlEncoder::<u32>::new(), ValueEncoder::new());
     memory.make_room(1 << 16);
+    let mut local = Local::default();
     // No more than there can be in so many bytes.
     for _ in 0..tags.min(body.len() as u64 / 4) {
-        control.push(take(4) as u32);
+        let tag = take(4) as u32;
+        control.push(tag);
+        local.tag(tag);
     }
     for _ in 0..values.min(body.len() as u64 / 10) {
-        memory.push(take(2) as u32, &[take(8).to_le_bytes()], 0);
+        let (slot, value) = (take(2) as u32, take(8));
+        memory.push(slot, &[value.to_le_bytes()], 0);
+        local.value(value);
     }
-    let parts = [packed(&[]), control.finish(), memory.finish(), packed(rest)];
+    let streams = if flags & 2 != 0 { local.finish() } else { [control.finish(), memory.finish()] };
+    let [control, memory] = streams;
+    let parts = [packed(&[]), control, memory, packed(rest)];
     let mut segment = Vec::new();
-    let mut number = |mut number: u64| {
-        while number >= 0x80 {
-            segment.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        segment.push(number as u8);
-    };
-    [7, 0, 0, 0, tags, 0, 0, 0].into_iter().for_each(&mut number);
-    parts.iter().for_each(|part| number(part.len() as u64));
-    number(has_state.into());
-    if has_state {
+    [7, 0, 0, 0, tags, 0, 0, 0].into_iter().for_each(|one| number(&mut segment, one));
+    parts.iter().for_each(|part| number(&mut segment, part.len() as u64));
+    number(&mut segment, flags);
+    if flags & 1 != 0 {
         let mut state = rest[rest.len().saturating_sub(160)..].to_vec();
         state.resize(160, 0);
         segment.extend(state);
     }
     parts.iter().for_each(|part| segment.extend(part));
     segment
+}
+
+fn number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// The streams of a segment that is packed without looking back, written by hand: two of three tags are not expected, and values belong to whatever slots
+/// come.
+#[derive(Default)]
+struct Local {
+    count: u64,
+    last: u32,
+    runs: Vec<u8>,
+    tags: Vec<u8>,
+    bits: Vec<u8>,
+    lens: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl Local {
+    fn tag(&mut self, tag: u32) {
+        self.count += 1;
+        if self.count.is_multiple_of(3) {
+            // Foretold: some bits say by which exit.
+            self.bits.push(tag as u8);
+        } else {
+            number(&mut self.runs, u64::from(self.count % 3 == 1 && self.count > 1));
+            let moved = tag.wrapping_sub(self.last) as i32;
+            number(&mut self.tags, (i64::from(moved) << 1 ^ i64::from(moved) >> 63) as u64);
+            self.last = tag;
+        }
+    }
+
+    fn value(&mut self, value: u64) {
+        let len = 1 + value.trailing_zeros() as usize % 8;
+        self.lens.push(len as u8 | 2 << 4);
+        self.bytes.extend(&value.to_le_bytes()[..len]);
+        self.bytes.extend([1, 2]);
+    }
+
+    fn finish(self) -> [Vec<u8>; 2] {
+        let stream = |columns: &[&[u8]]| {
+            let mut stream = Vec::new();
+            for column in columns {
+                number(&mut stream, column.len() as u64);
+                number(&mut stream, 0);
+            }
+            columns.iter().for_each(|column| stream.extend_from_slice(column));
+            stream
+        };
+        let mut control = Vec::new();
+        number(&mut control, self.count);
+        control.extend(stream(&[&self.runs, &self.tags, &self.bits]));
+        [control, stream(&[&self.lens, &self.bytes])]
+    }
 }

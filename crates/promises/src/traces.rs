@@ -50,7 +50,9 @@ fn case(codes: &[&[u8]], known: u32) -> Case {
     let tags: Vec<u32> =
         [&[STATE], &*tags, &*tags, &[CALL, RESULT, stopped(1)]].concat().into_iter().collect();
     for process in [0, 1] {
-        chunks.push(Chunk { kind: kind::SEGMENT, process, body: segment(&tags) });
+        // Packed in either way.
+        let flags = process << 1;
+        chunks.push(Chunk { kind: kind::SEGMENT, process, body: segment(flags, &tags) });
     }
     Case { chunks }
 }
@@ -79,9 +81,9 @@ fn unit(first: u32, known: u32, at: u64, code: &[u8]) -> Vec<u8> {
 }
 
 /// A segment as [`Case`] has it.
-fn segment(tags: &[u32]) -> Vec<u8> {
+fn segment(flags: u8, tags: &[u32]) -> Vec<u8> {
     let values: Vec<(u16, u64)> = (0..40).map(|slot| (slot, 0x10_0000 + u64::from(slot) * 8)).collect();
-    let mut body = vec![0];
+    let mut body = vec![flags];
     body.extend((tags.len() as u16).to_le_bytes());
     body.extend((values.len() as u16).to_le_bytes());
     tags.iter().for_each(|tag| body.extend(tag.to_le_bytes()));

@@ -2,12 +2,12 @@
 //!
 //! All instructions of a function are looked at, those that nothing leads to as well. A block begins where something leads to (a jump of any
 //! function, a case of a table, a handler of exceptions, a symbol) and behind each instruction that ends one, but for a jump behind a
-//! conditional one, which belongs to its block. A branch to another function gets a block of its own in the end, as a jump there would be.
-//! See `BinaryFunction::disassemble`, `buildCFG` and `removeConditionalTailCalls` in LLVM's `bolt/lib/Core/BinaryFunction.cpp`.
+//! conditional one, which belongs to its block. A branch to another function ends its block, and is a call of it.
+//! See `BinaryFunction::disassemble` and `buildCFG` in LLVM's `bolt/lib/Core/BinaryFunction.cpp`.
 
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, Flow, Insn};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Where the code of all functions leads to, by function: known before the blocks of any are.
 #[derive(Default)]
@@ -38,10 +38,8 @@ pub(crate) struct Numbered {
 
 /// The blocks of a function.
 pub(crate) struct Blocks {
-    /// By number, without those of branches to other functions.
+    /// By number.
     pub(crate) numbered: Vec<Numbered>,
-    /// The branches to other functions, by address: the numbers of the blocks they are given.
-    leaving: BTreeMap<u64, usize>,
     /// The instructions that call.
     calls: BTreeSet<u64>,
 }
@@ -51,8 +49,7 @@ impl Blocks {
     pub(crate) fn new(code: &[u8], start: u64, labels: &Labels) -> Self {
         let end = start + code.len() as u64;
         let inside = |to: LinkAddr| (start..end).contains(&to.0);
-        let mut blocks = Self { numbered: Vec::new(), leaving: BTreeMap::new(), calls: BTreeSet::new() };
-        let mut leaving = Vec::new();
+        let mut blocks = Self { numbered: Vec::new(), calls: BTreeSet::new() };
         // The last instruction, if it ended a block.
         let mut ended: Option<Flow> = None;
         for insn in Decode::new(code, LinkAddr(start)) {
@@ -70,20 +67,12 @@ impl Blocks {
                 block.instructions += 1;
             }
             match insn.flow() {
-                Flow::Branch(to) if !inside(to) => leaving.push(at),
                 Flow::Call(_) | Flow::IndirectCall => _ = blocks.calls.insert(at),
                 _ => {}
             }
             ended = Some(insn.flow()).filter(|_| ends_block(&insn, code, start));
         }
-        let own = blocks.numbered.len();
-        blocks.leaving = leaving.into_iter().zip(own..).collect();
         blocks
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.numbered.len() + self.leaving.len()
     }
 
     /// The block an instruction is in.
@@ -94,11 +83,6 @@ impl Blocks {
     /// The block that begins at an address.
     pub(crate) fn at(&self, address: u64) -> Option<usize> {
         self.around(address).filter(|&number| self.numbered[number].start == address)
-    }
-
-    /// The block of a branch to another function.
-    pub(crate) fn leaving(&self, branch: u64) -> Option<usize> {
-        self.leaving.get(&branch).copied()
     }
 
     /// Whether the instruction there calls.
@@ -138,7 +122,6 @@ mod tests {
         let blocks = Blocks::new(&code, 0x1000, &labels);
         let found: Vec<(u64, u32)> = blocks.numbered.iter().map(|b| (b.start, b.instructions)).collect();
         assert_eq!(found, [(0x1000, 2), (0x1004, 1), (0x1006, 2), (0x1008, 1), (0x100e, 3)]);
-        assert_eq!((blocks.len(), blocks.leaving(0x1008)), (6, Some(5)));
         assert_eq!((blocks.around(0x1002), blocks.at(0x1002), blocks.at(0x1008)), (Some(0), None, Some(3)));
         assert!(blocks.calls(0x100e) && !blocks.calls(0x1008));
     }

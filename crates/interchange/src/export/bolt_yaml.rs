@@ -108,7 +108,7 @@ struct Told {
 
 impl Told {
     fn new(function: &Function, blocks: Blocks, entries: u64) -> Self {
-        let mut counts = vec![0; blocks.len()];
+        let mut counts = vec![0; blocks.numbered.len()];
         for block in &function.blocks {
             if let Some(number) = blocks.at(block.address) {
                 counts[number] = block.count.map_or(0, Count::value);
@@ -130,9 +130,6 @@ impl Told {
         };
         if let Some(to) = inside.filter(|_| how == How::Continued || !self.blocks.calls(from)) {
             self.lead(block, to, count);
-        } else if let Some(tail) = self.blocks.leaving(from) {
-            self.lead(block, tail, count);
-            self.counts[tail] = self.counts[tail].saturating_add(count);
         } else if how == How::Branched {
             let callee = match to {
                 End::At(to) => names.start(to).filter(|start| *start == to),
@@ -171,7 +168,7 @@ fn write_all(
         let Some(name) = names.raw(*start) else { continue };
         writeln!(out, "  - name:            {}\n    fid:             {}", quoted(&name), ids[start])?;
         writeln!(out, "    hash:            0x0\n    exec:            {}", signed(told.entries))?;
-        writeln!(out, "    nblocks:         {}\n    blocks:", told.blocks.len())?;
+        writeln!(out, "    nblocks:         {}\n    blocks:", told.blocks.numbered.len())?;
         for (number, &count) in told.counts.iter().enumerate() {
             let (ways, calls) = (told.successors.get(&number), told.calls.get(&number));
             if count == 0 && ways.is_none() && calls.is_none() {
