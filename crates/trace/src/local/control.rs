@@ -140,7 +140,6 @@ impl ControlEncoder {
         self.runs.clear();
         self.tags.clear();
         *pen = Pen::default();
-        self.first.truncate(self.first.len());
         if !self.first.is_empty() {
             self.first[..PLACES].fill(0);
         }
