@@ -9,7 +9,7 @@ use crate::guard::Guard;
 use crate::log::Log;
 use crate::making::{Made, Wanted, threshold};
 use crate::maps::Maps;
-use crate::places::Places;
+use crate::places::{NONE, Places};
 use crate::region::{Region, Regions};
 use crate::returns::Returns;
 use crate::sites::{Lesson, Sites};
@@ -52,11 +52,16 @@ pub struct Entry {
     entrance: Entrance,
     shared_call: Option<u64>,
     /// For one that is often entered: the way it goes.
-    legs: Vec<Leg>,
+    pub(crate) legs: Vec<Leg>,
     /// Whether it leads to itself.
     pub(crate) is_loop: bool,
     /// The unit it replaces.
     pub(crate) older: Option<u32>,
+    /// Of a unit of a program that is traced: the jump that everybody comes through, and where it leads if nobody wants to know how often
+    /// that is; 0 if there is none.
+    door: [u64; 2],
+    /// Whether somebody wants to know.
+    is_watched: bool,
     is_valid: bool,
     /// Its number in the log.
     record: u32,
@@ -85,7 +90,7 @@ impl Entry {
 
     /// Its counter, and the first exit behind that which says when it is often entered.
     pub(crate) fn counts(&self) -> Option<(u32, usize)> {
-        let trigger = usize::from(threshold(self.entrance, &self.legs) != 0);
+        let trigger = usize::from(threshold(self.entrance, &self.legs, false) != 0);
         (self.counter != abi::NO_COUNTER).then_some((self.counter, self.first_exit as usize + trigger))
     }
 
@@ -116,6 +121,8 @@ pub struct Cache {
     pub(crate) written: Option<Written>,
     /// If it is to be written down which way control goes: how.
     pub(crate) tags: Option<Tags>,
+    /// How many counters of units that are traced have been given out.
+    pub(crate) watched: u32,
     /// How many caches there have been before.
     pub generation: u32,
     /// Those that a thread may still be in: see [`crate::renewal`].
@@ -150,6 +157,7 @@ impl Cache {
             effects: EffectsReader::new(),
             written: count.then(Written::default),
             tags: None,
+            watched: 0,
             generation: 0,
             old: Vec::new(),
             is_trimmed: false,
@@ -163,7 +171,8 @@ impl Cache {
     /// The tag of a unit's first exit, if it has one.
     pub fn tag_of(&self, id: UnitId) -> Option<Tag> {
         let cache = self.of(id.generation);
-        Some(cache.tags?.first + cache.units[id.unit as usize].first_exit)
+        let unit = &cache.units[id.unit as usize];
+        Some(cache.tags?.first + unit.first_exit + u32::from(unit.door != [0; 2]))
     }
 
     /// Whether exits are linked when they are first taken: many never are, and what each leads to depends on it.
@@ -320,14 +329,42 @@ impl Cache {
         }
     }
 
-    /// Replaces a unit by one that follows a way that was chosen.
-    fn replace(&mut self, old: u32, legs: Vec<Leg>, maps: &mut Maps, log: &mut Log) {
-        let Entry { pc, call_entrance, .. } = self.units[old as usize];
-        let entrance = if call_entrance == 0 { Entrance::Jump } else { Entrance::Call };
-        if let Some(new) = self.translate(Wanted { legs, ..Wanted::new(pc, entrance) }, maps, log) {
-            self.units[new as usize].older = Some(old);
-            log.statistics().traces += 1;
+    /// The same in a program that is traced, for a thread that has written down `words` last.
+    pub fn heat_traced(&mut self, old: u32, words: &[u32], maps: &mut Maps, log: &mut Log) {
+        let entry = &mut self.units[old as usize];
+        let (true, [door, on]) = (entry.is_valid, entry.door) else { return };
+        entry.is_watched = false;
+        patch(door, on);
+        let legs = self.usual_way_by_records(old, words, maps);
+        if legs.is_empty() {
+            // Those who have the pointer in the same register need not come through the door any more.
+            let pc = self.units[old as usize].pc;
+            let mut way = self.places.way(pc);
+            while let Some(number) = way {
+                let exit = self.exits[number as usize];
+                if exit.leads == old && exit.aside.is_some() {
+                    self.link(number, old, maps, log);
+                }
+                way = exit.next();
+            }
+            return;
         }
+        if let Some(new) = self.replace(old, legs, maps, log) {
+            let body = self.units[new as usize].body;
+            if reaches(door, body) {
+                patch(door, body);
+            }
+        }
+    }
+
+    /// Replaces a unit by one that follows a way that was chosen.
+    fn replace(&mut self, old: u32, legs: Vec<Leg>, maps: &mut Maps, log: &mut Log) -> Option<u32> {
+        let Entry { pc, call_entrance, known, .. } = self.units[old as usize];
+        let entrance = if call_entrance == 0 { Entrance::Jump } else { Entrance::Call };
+        let wanted = Wanted { legs, known, instead_of: Some(old), ..Wanted::new(pc, entrance) };
+        let new = self.translate(wanted, maps, log)?;
+        log.statistics().traces += 1;
+        Some(new)
     }
 
     /// The unit that an exit belongs to.
@@ -338,8 +375,13 @@ impl Cache {
 
     /// Takes in a unit that is in its place; returns may arrive right before it.
     pub(crate) fn add(&mut self, made: Made, landing: Option<Landing>, maps: &mut Maps, log: &mut Log) {
-        let Made { wanted: Wanted { pc, entrance, legs, known }, first_exit, counter, record, mut unit } =
-            made;
+        let Made {
+            wanted: Wanted { pc, entrance, legs, known, instead_of },
+            first_exit,
+            counter,
+            record,
+            mut unit,
+        } = made;
         let own = Landing { at: unit.entrance, body: unit.body };
         let landing = landing.or((entrance == Entrance::Return).then_some(own));
         let number = self.units.len() as u32;
@@ -359,7 +401,9 @@ impl Cache {
             shared_call: unit.shared_call,
             legs,
             is_loop: unit.exits.iter().any(|exit| exit.to == pc),
-            older: None,
+            older: instead_of,
+            door: unit.trigger.filter(|_| unit.door != 0).map_or([0; 2], |trigger| [unit.door, trigger.stub]),
+            is_watched: unit.door != 0,
             is_valid: true,
             record,
             known,
@@ -376,6 +420,9 @@ impl Cache {
         self.pieces.extend(unit.pieces);
         let mut waiting = if known.is_empty() {
             self.places.set_unit(pc, number)
+        } else if let Some(old) = instead_of {
+            self.versions.replace(pc, old, number);
+            self.places.way(pc)
         } else {
             self.versions.add(pc, number);
             None
@@ -391,9 +438,11 @@ impl Cache {
             self.returns.put(call.back, call.landing);
             self.calls.insert(call.back, KnownCall { pc: call.pc, at: call.at, body: call.body });
         }
-        // Those that have been waiting for it, or led to what was there before.
+        // Those that have been waiting for it, or led to what was there before. Of several versions, each leads to one.
         while let Some(exit) = waiting {
-            self.link(exit, number, maps, log);
+            if self.tags.is_none() || instead_of == Some(self.exits[exit as usize].leads) {
+                self.link(exit, number, maps, log);
+            }
             waiting = self.exits[exit as usize].next();
         }
     }
@@ -429,12 +478,14 @@ impl Cache {
         patch(exit.field, to);
         if let Some([field, otherwise]) = exit.aside {
             let [(_, from), (inner, pen)] = [exit.unit, unit].map(|unit| self.units[unit as usize].inner);
-            patch(field, if from == pen && reaches(field, inner) { inner } else { otherwise });
+            let is_watched = self.units[unit as usize].is_watched;
+            patch(field, if from == pen && !is_watched && reaches(field, inner) { inner } else { otherwise });
         }
         self.links += 1;
+        let links_late = self.links_late();
         let exit = &mut self.exits[number as usize];
-        let links_late = self.written.is_some() || self.tags.is_some();
-        if links_late && !core::mem::replace(&mut exit.is_linked, true) {
+        let before = core::mem::replace(&mut exit.leads, unit);
+        if links_late && before == NONE {
             self.places.add_way(number, exit);
         }
         on
@@ -499,6 +550,11 @@ impl Cache {
             any = true;
             unit.is_valid = false;
             self.invalid += 1;
+            let older = unit.older.map(|older| self.units[older as usize].door);
+            if let Some([door, on]) = older.filter(|&[door, _]| door != 0) {
+                patch(door, on);
+            }
+            let unit = &self.units[number as usize];
             self.versions.remove(unit.pc);
             let links_late = self.written.is_some() || self.tags.is_some();
             let mut way = self.places.remove_unit(unit.pc, !links_late);
@@ -509,7 +565,7 @@ impl Cache {
             }
             while let Some(exit) = way {
                 let exit = &mut self.exits[exit as usize];
-                exit.is_linked = false;
+                exit.leads = NONE;
                 patch(exit.field, exit.stub);
                 if let Some([field, otherwise]) = exit.aside {
                     patch(field, otherwise);
@@ -582,7 +638,7 @@ impl Cache {
             source: maps,
             pc: unit.pc,
             legs: &unit.legs,
-            threshold: threshold(unit.entrance, &unit.legs),
+            threshold: threshold(unit.entrance, &unit.legs, self.tags.is_some()),
             hot: unit.hot.0,
             cold: unit.cold.0,
             first_exit: unit.first_exit,

@@ -2,6 +2,7 @@
 
 use crate::cache::{By, Entered};
 use crate::flow::Source;
+use crate::habit::LATEST;
 use crate::process::{PROCESS, Process};
 use crate::restrict;
 use crate::thread::register::RAX;
@@ -63,7 +64,10 @@ fn find(thread: &mut Thread) -> u64 {
             // SAFETY: the thread's own counters; the number is that of one that was given out.
             let counts = |number: u32| unsafe { *(counters as *const u64).add(number as usize) };
             let Process { cache, maps, log, .. } = process;
-            cache.heat(exit.from, &counts, maps, log);
+            match thread.latest(LATEST) {
+                Some(words) => cache.heat_traced(exit.unit, words, maps, log),
+                None => cache.heat(exit.from, &counts, maps, log),
+            }
         }
         // Goes on where it was.
         return exit.stub;

@@ -26,6 +26,7 @@ pub mod execute;
 pub mod flow;
 pub mod frame;
 pub mod guard;
+pub mod habit;
 pub mod heap;
 pub mod interrupted;
 pub mod kernel_calls;

@@ -4,6 +4,7 @@ use crate::cache::{Cache, Landing, put};
 use crate::log::Log;
 use crate::maps::{Mapping, Maps};
 use crate::translate::{self, Entrance, LONGEST, Leg, Piece, Request, Unit};
+use crate::written::most_counters;
 use crate::{verify, written};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,12 +20,14 @@ pub(crate) struct Wanted {
     pub legs: Vec<Leg>,
     /// What is known of registers: see [`crate::versions`].
     pub known: RegSet,
+    /// The unit whose place it takes.
+    pub instead_of: Option<u32>,
 }
 
 impl Wanted {
     /// A usual one.
     pub(crate) fn new(pc: u64, entrance: Entrance) -> Self {
-        Self { pc, entrance, legs: Vec::new(), known: RegSet::EMPTY }
+        Self { pc, entrance, legs: Vec::new(), known: RegSet::EMPTY, instead_of: None }
     }
 }
 
@@ -42,9 +45,19 @@ const MOST: usize = 8;
 
 /// How often a unit is entered before it is looked at more closely; 0 for never. To find out costs more than to count, so
 /// that only those do in which a usual way may begin.
-pub(crate) fn threshold(entrance: Entrance, legs: &[Leg]) -> u32 {
+///
+/// What was written down last says at once which way is usual, and each record that there need not be makes a trace smaller: so
+/// in programs that are traced it is looked at every unit, and sooner.
+pub(crate) fn threshold(entrance: Entrance, legs: &[Leg], is_traced: bool) -> u32 {
     const OFTEN: u32 = 5000;
-    if entrance == Entrance::Head && legs.is_empty() { OFTEN } else { 0 }
+    const OFTEN_TRACED: u32 = 1000;
+    match entrance {
+        _ if !legs.is_empty() => 0,
+        Entrance::Head if is_traced => OFTEN_TRACED,
+        _ if is_traced => 2 * OFTEN_TRACED,
+        Entrance::Head => OFTEN,
+        _ => 0,
+    }
 }
 
 /// Whether there is code at an address that stays what it is.
@@ -75,7 +88,7 @@ impl Cache {
 
     /// Puts a unit in its place: behind others, if the last is open.
     fn make(&mut self, wanted: Wanted, before: &[Made], maps: &mut Maps, log: &mut Log) -> Option<Made> {
-        let Wanted { pc, entrance, ref legs, known } = wanted;
+        let Wanted { pc, entrance, ref legs, known, .. } = wanted;
         let mapping = maps.find_now(pc, log, &self.guard)?;
         let open = before.last().and_then(|made| made.unit.next());
         let (region, is_new) = match open {
@@ -88,15 +101,18 @@ impl Cache {
         let first_exit =
             before.last().map_or(self.exits.len() as u32, |made| made.first_exit + made.unit.numbers());
         let calls = &self.calls;
+        let threshold = threshold(entrance, legs, self.tags.is_some());
+        let watch =
+            (threshold != 0 && self.tags.is_some() && self.watched < most_counters()).then_some(self.watched);
         let mut request = Request {
             source: maps,
             pc,
             legs,
-            threshold: threshold(entrance, legs),
+            threshold,
             hot: region.hot,
             cold: region.cold,
             first_exit,
-            counter: self.written.as_ref().and_then(|written| written.guess(pc, maps)),
+            counter: self.written.as_ref().map_or(watch, |written| written.guess(pc, maps)),
             entrance,
             tells_targets: self.written.is_some(),
             calls: &|back, pc| calls.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
@@ -115,7 +131,10 @@ impl Cache {
             if let Some(tags) = request.tags {
                 written::write_down_traced(tags, &unit, log);
             }
-            let Some(written) = &mut self.written else { break (unit, 0) };
+            let Some(written) = &mut self.written else {
+                self.watched += unit.counters;
+                break (unit, 0);
+            };
             let shape = written::shape(&unit, maps);
             let counter = written.counter(pc, shape, &unit, maps);
             if counter == request.counter {

@@ -56,9 +56,14 @@ impl Places {
         some(place.unit)
     }
 
+    /// The last of the ways to an address.
+    pub fn way(&self, pc: u64) -> Option<u32> {
+        self.0.get(&pc).and_then(|place| some(place.way))
+    }
+
     /// All ways to an address.
     pub fn ways<'a>(&self, pc: u64, exits: &'a [Exit]) -> impl Iterator<Item = u32> + use<'a> {
-        let first = self.0.get(&pc).and_then(|place| some(place.way));
+        let first = self.way(pc);
         core::iter::successors(first, |&number| exits[number as usize].next())
     }
 }

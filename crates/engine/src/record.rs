@@ -79,6 +79,15 @@ impl Thread {
         }
     }
 
+    /// The words that it has written down last, at most so many, if it is traced. The last record is whole, the first may not be.
+    pub fn latest(&self, most: usize) -> Option<&[u32]> {
+        let begun = self.is_traced().then(|| self.buffer - self.start())?;
+        let words = (begun as usize / size_of::<u32>()).min(most);
+        let first = (self.buffer as *const u32).wrapping_sub(words);
+        // SAFETY: in the buffer, which is this thread's, and it is in the engine.
+        Some(unsafe { core::slice::from_raw_parts(first, words) })
+    }
+
     /// Writes down what the thread goes on with.
     pub fn write_state(&mut self, registers: &[u64; 16], flags: u64, pc: u64, tag: Tag) {
         if self.is_traced() {

@@ -66,6 +66,8 @@ impl Cache {
         next.written = self.written.take();
         // Tags mean the same for ever.
         next.tags = self.tags.map(|tags| tags.from(self.exits.len() as u32));
+        // Counters that have been used are not zero.
+        next.watched = self.watched;
         next.guard = core::mem::take(&mut self.guard);
         next.old = core::mem::take(&mut self.old);
         (next.links, next.invalid) = (self.links, invalid);

@@ -9,14 +9,14 @@ use relive_abi::engine as abi;
 use relive_code::isa::Tie;
 
 /// Bytes of the program's code in one trace at most.
-const MOST_BYTES: u64 = 800;
+pub(crate) const MOST_BYTES: u64 = 800;
 /// `jmp [rip + …]`, and what may stand before it.
 const JUMP_THROUGH: [u8; 2] = [0xff, 0x25];
 const BND: u8 = 0xf2;
 /// What code refers to must be in reach of the cache, which is near the first instruction.
-const NEAR: u64 = 256 << 20;
+pub(crate) const NEAR: u64 = 256 << 20;
 /// Legs in one trace at most.
-const MOST_LEGS: usize = 32;
+pub(crate) const MOST_LEGS: usize = 32;
 
 impl Cache {
     /// The way from `head`, with `counts` the counters of the thread that is there.
@@ -69,7 +69,7 @@ impl Cache {
         Some((unit, legs))
     }
 
-    fn add_all(&self, unit: u32, legs: &mut Vec<Leg>) {
+    pub(crate) fn add_all(&self, unit: u32, legs: &mut Vec<Leg>) {
         let (start, len) = self.units[unit as usize].pieces;
         let pieces = self.pieces[start as usize..][..len as usize].iter().filter(|p| p.start < p.end);
         legs.extend(pieces.map(|p| Leg { start: p.start, end: p.end, then: Then::On }));
@@ -119,7 +119,7 @@ impl Cache {
 
     /// How often an exit has been taken, more or less: its share of what has come to where it leads.
     fn about(&self, exit: &Exit, number: u32, counts: &dyn Fn(u32) -> u64) -> u64 {
-        let (true, Some(to)) = (exit.is_linked, self.places.unit(exit.to)) else { return 0 };
+        let (true, Some(to)) = (exit.is_linked(), self.places.unit(exit.to)) else { return 0 };
         let entered = |unit: u32| counts_of(&self.units[unit as usize], counts);
         let older = self.units[to as usize].older;
         let weight = |number: u32| match self.exits[number as usize].source {
@@ -153,7 +153,7 @@ fn counts_of(unit: &Entry, counts: &dyn Fn(u32) -> u64) -> u64 {
 }
 
 /// Whether a branch can be turned round.
-fn is_plain(branch: u64, maps: &Maps) -> bool {
+pub(crate) fn is_plain(branch: u64, maps: &Maps) -> bool {
     maps.insn(branch).is_some_and(|insn| matches!(insn.tie(maps.bytes(branch)), Tie::Branch(..)))
 }
 

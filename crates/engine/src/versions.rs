@@ -22,6 +22,15 @@ impl Versions {
         self.0.entry(pc).or_default().push(unit);
     }
 
+    /// One takes the place of another.
+    pub fn replace(&mut self, pc: u64, old: u32, unit: u32) {
+        let all = self.0.entry(pc).or_default();
+        match all.iter_mut().find(|known| **known == old) {
+            Some(known) => *known = unit,
+            None => all.push(unit),
+        }
+    }
+
     /// Forgets all that begin at an address.
     pub fn remove(&mut self, pc: u64) {
         self.0.remove(&pc);

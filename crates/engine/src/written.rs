@@ -53,7 +53,7 @@ pub struct WayOut {
 }
 
 /// Counters at most.
-fn most_counters() -> u32 {
+pub(crate) fn most_counters() -> u32 {
     (limits::counters() / 8) as u32
 }
 
@@ -223,7 +223,7 @@ impl Written {
 pub fn write_down_traced(tags: Tags, unit: &Unit, log: &mut Log) {
     let known = tags.known.gprs().fold(0, |mask, register| mask | 1 << register.number());
     let (pieces, exits) = (unit.pieces.len() as u16, unit.exits.len() as u16);
-    let head = Traced { first: tags.first, pieces, exits, known, unused: 0 };
+    let head = Traced { first: unit.first_tag(tags), pieces, exits, known, unused: 0 };
     write_unit(abi::TRACED, log::bytes(&head), unit, log);
     write_code(unit, log);
 }

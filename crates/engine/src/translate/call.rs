@@ -114,13 +114,7 @@ impl Writer<'_, '_> {
     /// Makes `rcx` the place in the table of the address it is, which the landing will compare.
     pub(super) fn choose_landing(&mut self) {
         self.mark(STEP, Spilled::default());
-        self.unit.hot.store(offset::TARGET, Gpr::RCX);
-        if processor::can_extract() {
-            self.unit.hot.raw(&[0x65, 0xc4, 0xe2, 0xf2, 0xf5, 0x0c, 0x25]); // pext rcx, rcx, gs:[…]
-            self.unit.hot.raw(&offset::RETURNS_MASK.to_le_bytes());
-        } else {
-            self.unit.hot.raw(&[0x0f, 0xb7, 0xc9]); // movzx ecx, cx
-        }
+        choose_landing(&mut self.unit.hot);
     }
 
     /// Puts the address a call comes back to on the program's stack.
@@ -138,6 +132,17 @@ impl Writer<'_, '_> {
             hot.raw(&[0xff, 0x35]);
             hot.distance(constant, 0);
         }
+    }
+}
+
+/// Makes `rcx` the place in the table of the address it is.
+pub(super) fn choose_landing(code: &mut Buffer) {
+    code.store(offset::TARGET, Gpr::RCX);
+    if processor::can_extract() {
+        code.raw(&[0x65, 0xc4, 0xe2, 0xf2, 0xf5, 0x0c, 0x25]); // pext rcx, rcx, gs:[…]
+        code.raw(&offset::RETURNS_MASK.to_le_bytes());
+    } else {
+        code.raw(&[0x0f, 0xb7, 0xc9]); // movzx ecx, cx
     }
 }
 

@@ -28,6 +28,7 @@ pub use mark::{IN_RCX, Mark, Progress, RETURNING, STEP, Spilled, is_place};
 pub use recorder::{POINTER, Pen, Recorder, Tags};
 use relive_abi::engine as abi;
 use relive_abi::kernel::EFAULT;
+use relive_abi::trace::Tag;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, Rare, RegSet, Tie};
 pub use trace::{Leg, Then, can_compare, differ};
@@ -90,6 +91,11 @@ impl Request<'_> {
     fn has_trigger(&self) -> bool {
         self.threshold != 0 && self.counter.is_some()
     }
+
+    /// Whether somebody wants to know how often it was entered. Of units that are traced, the counter is for the trigger alone.
+    fn counts(&self) -> bool {
+        self.counter.is_some() && self.tags.is_none()
+    }
 }
 
 /// How a unit is entered besides by jumps, without a detour.
@@ -127,14 +133,16 @@ pub struct Exit {
     pub counter: u32,
     /// What it is for whoever counts.
     pub source: From,
-    /// Whether its field leads to where it leads.
-    pub is_linked: bool,
+    /// The unit that its field leads to, once it does.
+    pub leads: u32,
     /// The unit with it.
     pub unit: u32,
     /// Another exit that leads to the same place: see [`crate::places`].
     pub next: u32,
     /// What is known of registers there, by who replays what is written down.
     pub known: RegSet,
+    /// How many values are written down on the way there.
+    pub values: u16,
 }
 
 impl Exit {
@@ -149,15 +157,21 @@ impl Exit {
         piece: 0,
         counter: abi::NO_COUNTER,
         source: From::Outside,
-        is_linked: false,
+        leads: NONE,
         unit: 0,
         next: NONE,
         known: RegSet::EMPTY,
+        values: 0,
     };
 
     /// Where its field leads as long as the way is not known. A call has an address to drop first.
     pub fn unknown(&self) -> u64 {
         if self.kind == abi::INDIRECT_CALL { self.stub - DROP.len() as u64 } else { self.stub }
+    }
+
+    /// Whether its field leads to where it leads.
+    pub fn is_linked(&self) -> bool {
+        self.leads != NONE
     }
 
     /// Another exit that leads to the same place.
@@ -195,6 +209,8 @@ pub struct Unit {
     pub shared_call: Option<u64>,
     /// The way to tell that it is often entered: comes before [`Self::exits`].
     pub trigger: Option<Exit>,
+    /// In programs that are traced, the four bytes to change so that whoever enters it goes elsewhere; 0 if there are none.
+    pub door: u64,
     /// The ways out; the last one is the end.
     pub exits: Vec<Exit>,
     /// The program's code in it.
@@ -208,6 +224,11 @@ pub struct Unit {
 }
 
 impl Unit {
+    /// The tag of its first exit, if the first of its numbers has this one.
+    pub fn first_tag(&self, tags: Tags) -> Tag {
+        tags.first + u32::from(self.trigger.is_some())
+    }
+
     /// Leaves out the jump at its end, behind where its call comes back to: what comes next will lie there.
     pub fn open_end(&mut self) {
         if let Some(call) = &mut self.call {
@@ -372,6 +393,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Box<Unit
             call: None,
             shared_call: None,
             trigger: None,
+            door: 0,
             exits: Vec::with_capacity(MOST_BRANCHES + 2),
             pieces: Vec::new(),
             counters: 0,
@@ -380,7 +402,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Box<Unit
         }),
         piece: 0,
         recorder,
-        progress: if request.counter.is_some() { Progress::Entered } else { Progress::Counted },
+        progress: if request.counts() { Progress::Entered } else { Progress::Counted },
     };
     writer.write(&way);
     let mut unit = writer.unit;
@@ -410,10 +432,11 @@ impl Writer<'_, '_> {
         }
         self.unit.body = self.unit.hot.here();
         self.mark_between(self.request.pc);
+        self.watch_recorded();
         self.begin_record();
         self.unit.inner = self.unit.hot.here();
         self.unit.pen = self.recorder.as_ref().map_or(POINTER, |recorder| recorder.pen.register);
-        let entry = self.counter();
+        let entry = if self.request.counts() { self.counter() } else { None };
         let place = entry.map(|_| self.entry_place(way));
         for (i, step) in way.steps.iter().enumerate() {
             self.piece = step.piece;
@@ -573,8 +596,10 @@ impl Writer<'_, '_> {
             Tie::Branch(condition, to) if self.recorder.is_some() && to.0 <= pc => {
                 self.branch_back(step, condition, to.0);
             }
-            Tie::Branch(condition, to) => self.branch(step, to.0, |hot, to| hot.branch(condition, to)),
-            Tie::ShortBranch(to) => self.branch(step, to.0, |hot, to| {
+            Tie::Branch(condition, to) => {
+                self.branch_away(step, abi::BRANCH, to.0, |hot, to| hot.branch(condition, to));
+            }
+            Tie::ShortBranch(to) => self.branch_away(step, abi::BRANCH, to.0, |hot, to| {
                 // Leads over the jump that is taken otherwise, to the one that reaches.
                 hot.raw(&bytes[..bytes.len() - 1]);
                 let short = hot.bytes.len();
@@ -626,17 +651,17 @@ impl Writer<'_, '_> {
         self.exit(abi::NOWHERE, piece, pc, 0, 0, 0);
     }
 
-    /// A branch to `to`, which `write` writes so that it leads to the address it is given.
-    fn branch(&mut self, step: &Step, to: u64, write: impl FnOnce(&mut Buffer, u64) -> u64) {
+    /// A branch that `write` writes so that it leads to the address it is given, if control goes to `to`.
+    fn branch_away(&mut self, step: &Step, kind: u32, to: u64, write: impl FnOnce(&mut Buffer, u64) -> u64) {
         if self.recorder.is_some() {
-            return self.branch_recorded(step, to, write);
+            return self.branch_recorded(step, kind, to, write);
         }
         let number = self.next_exit();
         let stub = self.unit.cold.here();
         self.mark_cold(to);
         leave(&mut self.unit.cold, number);
         let field = write(&mut self.unit.hot, stub);
-        self.exit(abi::BRANCH, step.piece, step.pc(), to, field, stub);
+        self.exit(kind, step.piece, step.pc(), to, field, stub);
     }
 
     fn leave_at_the_end(&mut self, kind: u32, piece: u32, from: u64, to: u64) {
@@ -668,8 +693,9 @@ impl Writer<'_, '_> {
     }
 
     fn exit(&mut self, kind: u32, piece: u32, from: u64, to: u64, field: u64, stub: u64) {
-        let known = self.known();
-        self.unit.exits.push(Exit { kind, to, from, field, stub, piece: piece as u16, known, ..Exit::NONE });
+        let (known, values) = (self.known(), self.recorder.as_ref().map_or(0, |recorder| recorder.written));
+        let piece = piece as u16;
+        self.unit.exits.push(Exit { kind, to, from, field, stub, piece, known, values, ..Exit::NONE });
     }
 
     /// A call of the kernel: at once if the engine has nothing to do with it. The kernel overwrites `rcx`.

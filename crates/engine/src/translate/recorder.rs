@@ -4,6 +4,7 @@
 //! memory. In a unit whose instructions use `r11`, a register that none of them uses takes its place.
 
 use super::emit::Buffer;
+use super::free::Free;
 use super::{Progress, STEP, Spilled, Step, Unit, Way, Writer, leave, rare};
 use crate::thread::offset;
 use core::mem::offset_of;
@@ -83,6 +84,8 @@ pub struct Recorder {
     needed: Needed,
     /// See [`super::Unit::useful`].
     pub(super) useful: RegSet,
+    /// How many values the last record that was finished has.
+    pub(super) written: u16,
     /// Whether the record has been finished.
     is_over: bool,
 }
@@ -135,8 +138,17 @@ impl Recorder {
             knowledge: tags.memory.then_some(Knowledge::of(tags.known, tags.order)),
             needed: Needed::default(),
             useful: RegSet::GPRS - overwritten,
+            written: 0,
             is_over: false,
         }
+    }
+}
+
+impl Recorder {
+    /// The tag of an exit, with which the record is finished.
+    fn tag(&mut self, exit: u32, first_exit: u32) -> Tag {
+        self.written = self.pen.values;
+        self.first + (exit - first_exit)
     }
 }
 
@@ -156,6 +168,20 @@ impl Way {
 }
 
 impl Writer<'_, '_> {
+    /// In front of a unit: the door, and behind it the engine is told when the unit has been entered often enough.
+    pub(super) fn watch_recorded(&mut self) {
+        if self.recorder.is_none() || !self.request.has_trigger() {
+            return;
+        }
+        let Some(counter) = self.counter() else { return };
+        let pc = self.request.pc;
+        (self.unit.door, _) = super::jump_to_stub(&mut self.unit.hot);
+        let free = Free::at(self.request.source, self.effects, pc);
+        self.mark_with(STEP, Spilled::default(), Pen::BETWEEN);
+        self.count_up_to(counter, self.request.threshold, free);
+        self.mark_between(pc);
+    }
+
     /// At the beginning of a unit: moves the pointer out of the way.
     pub(super) fn begin_record(&mut self) {
         let Some(Recorder { pen: Pen { register, .. }, .. }) = self.recorder else { return };
@@ -278,7 +304,7 @@ impl Writer<'_, '_> {
         if core::mem::replace(&mut recorder.is_over, true) {
             return;
         }
-        let (tag, pen) = (recorder.first + (exit - self.request.first_exit), recorder.pen);
+        let (tag, pen) = (recorder.tag(exit, self.request.first_exit), recorder.pen);
         recorder.pen = Pen::BETWEEN;
         write_tag(&mut self.unit.hot, tag, pen);
         // Up to here, nothing has changed for whoever looks at the record.
@@ -294,10 +320,11 @@ impl Writer<'_, '_> {
         self.mark_between(to);
         self.progress = before;
         self.mark_cold(to);
-        let Some(Recorder { first, pen, .. }) = self.recorder else { return };
         let number = self.next_exit();
+        let Some(recorder) = &mut self.recorder else { return };
+        let (tag, pen) = (recorder.tag(number, self.request.first_exit), recorder.pen);
         let Unit { hot, cold, .. } = &mut *self.unit;
-        write_tag(hot, first + (number - self.request.first_exit), pen);
+        write_tag(hot, tag, pen);
         let (field, stub, aside);
         if pen.register == POINTER {
             hot.advance(POINTER, POINTER, len(pen));
@@ -317,20 +344,22 @@ impl Writer<'_, '_> {
         self.mark(step.insn.next_addr().0, Spilled::default());
     }
 
-    /// A branch that `write` writes so that it leads to the address it is given: what is written down if it is taken lies there, out of
-    /// the way.
+    /// A branch that `write` writes so that it leads to the address it is given, if control goes to `to`: what is written down then lies there,
+    /// out of the way.
     pub(super) fn branch_recorded(
         &mut self,
         step: &Step,
+        kind: u32,
         to: u64,
         write: impl FnOnce(&mut Buffer, u64) -> u64,
     ) {
-        let Some(Recorder { first, pen, .. }) = self.recorder else { return };
         let number = self.next_exit();
         self.mark_cold(to);
+        let Some(recorder) = &mut self.recorder else { return };
+        let (tag, pen) = (recorder.tag(number, self.request.first_exit), recorder.pen);
         let Unit { hot, cold, .. } = &mut *self.unit;
         write(hot, cold.here());
-        write_tag(cold, first + (number - self.request.first_exit), pen);
+        write_tag(cold, tag, pen);
         cold.advance(pen.register, pen.register, len(pen));
         let mut aside = None;
         if pen.register != POINTER {
@@ -340,8 +369,17 @@ impl Writer<'_, '_> {
         }
         let (field, stub) = super::jump_to_stub(cold);
         leave(cold, number);
-        self.exit(abi::BRANCH, step.piece, step.pc(), to, field, stub);
+        self.exit(kind, step.piece, step.pc(), to, field, stub);
         self.set_aside(aside);
+    }
+
+    /// Finishes the record out of the way, where a computed jump does not lead where it mostly does: `rcx` says where, and is spilled.
+    pub(super) fn end_record_aside(&mut self, exit: u32) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let (tag, pen) = (recorder.tag(exit, self.request.first_exit), recorder.pen);
+        let cold = &mut self.unit.cold;
+        write_tag(cold, tag, pen);
+        finish(cold, pen);
     }
 
     fn set_aside(&mut self, aside: Option<[u64; 2]>) {

@@ -2,9 +2,10 @@
 //!
 //! Not into calls: the processor would not foresee the returns of those that leave the way before.
 
+use super::call::choose_landing;
 use super::emit::Buffer;
 use super::{
-    Exit, IN_RCX, Piece, STEP, Source, Spilled, Step, Way, Writer, count, free, leave, next_step, patch, rare,
+    Exit, IN_RCX, Piece, STEP, Source, Spilled, Step, Way, Writer, count, free, next_step, patch, rare,
 };
 use crate::processor;
 use crate::thread::offset;
@@ -67,12 +68,7 @@ impl Writer<'_, '_> {
     /// A branch whose target comes next; not to take it leads away.
     pub(super) fn branch_followed(&mut self, step: &Step, condition: u8, to: u64) {
         let next = step.insn.next_addr().0;
-        let number = self.next_exit();
-        let stub = self.unit.cold.here();
-        self.mark_cold(next);
-        leave(&mut self.unit.cold, number);
-        let field = self.unit.hot.branch(condition ^ 1, stub);
-        self.exit(abi::STRAY, step.piece, step.pc(), next, field, stub);
+        self.branch_away(step, abi::STRAY, next, |hot, to| hot.branch(condition ^ 1, to));
         self.mark(to, Spilled::default());
     }
 
@@ -87,7 +83,7 @@ impl Writer<'_, '_> {
         let elsewhere = self.compare(to);
         self.mark_cold(STEP);
         self.unit.cold.raw(&elsewhere);
-        let counter = self.counter();
+        let counter = if self.request.counts() { self.counter() } else { None };
         if let Some(counter) = counter {
             count(&mut self.unit.cold, counter, Free::NOTHING);
         }
@@ -102,6 +98,15 @@ impl Writer<'_, '_> {
             ..Exit::NONE
         });
         let number = self.next_exit();
+        if self.recorder.is_some() {
+            self.end_record_aside(number);
+            self.mark_cold_spilled(IN_RCX, spilled);
+            choose_landing(&mut self.unit.cold);
+            self.unit.cold.jump_from_table(offset::RETURNS);
+            self.exit(abi::INDIRECT_JUMP, step.piece, pc, 0, 0, 0);
+            self.mark(to, Spilled::default());
+            return;
+        }
         let start = self.unit.cold.here();
         let field = self.unit.cold.jump(start);
         let stub = self.unit.cold.here();

@@ -1,0 +1,142 @@
+//! Which way a traced program usually goes from a place that is often entered, by what it has written down last.
+//!
+//! Units that follow such a way leave one record where there were several, and of registers that are known at the end of
+//! one piece nothing has to be written down in the next.
+
+use crate::cache::Cache;
+use crate::maps::Maps;
+use crate::places::NONE;
+use crate::traces::{MOST_BYTES, MOST_LEGS, NEAR, is_plain};
+use crate::translate::{Leg, Source as _, Then, can_compare};
+use alloc::vec::Vec;
+use relive_abi::engine as abi;
+use relive_abi::trace::{FIRST_TAG, MANY, MOST_TAGS, SPECIAL, count_of, payload, stopped_values, tag_of};
+
+/// How many words are looked at: some thousand records.
+pub(crate) const LATEST: usize = 1 << 13;
+/// A record is seldom longer than so many words: one of the first so many begins one.
+const LONGEST: usize = 128;
+/// Values in one record at most: so that its first word says how many there are.
+const MOST_VALUES: u32 = MANY as u32 - 1;
+
+impl Cache {
+    /// The way from the beginning of a unit, in a thread that has written down `words` last; none if there is no usual one.
+    pub(crate) fn usual_way_by_records(&self, head: u32, words: &[u32], maps: &Maps) -> Vec<Leg> {
+        let Some(exits) = (0..LONGEST.min(words.len())).find_map(|from| self.exits_of(&words[from..])) else {
+            return Vec::new();
+        };
+        let start = self.units[head as usize].pc;
+        let is_head = |&at: &usize| self.unit_at_exit(exits[at]) == Some(head);
+        let mut at: Vec<usize> = (0..exits.len()).filter(is_head).collect();
+        let enough = (at.len() / 4).max(2);
+        let mut legs: Vec<Leg> = Vec::new();
+        let (mut bytes, mut values, mut is_longer) = (0, 0, false);
+        loop {
+            let Some(exit) = mode(at.iter().map(|&at| exits[at])).filter(|_| at.len() >= enough) else {
+                break;
+            };
+            let Some(unit) = self.unit_at_exit(exit) else { break };
+            values += u32::from(self.exits[exit as usize].values);
+            let before = legs.len();
+            let is_usual = at.iter().filter(|&&at| exits[at] == exit).count() * 2 > at.len();
+            let all = at.len();
+            at.retain(|&at| exits[at] == exit && at + 1 < exits.len());
+            let next: Vec<u64> = at.iter().filter_map(|&at| self.start_of(exits[at + 1])).collect();
+            let to = mode(next.iter().copied());
+            let turn =
+                to.filter(|_| is_usual).and_then(|to| self.turn(exit, to, maps).map(|then| (then, to)));
+            is_longer |= before > 0;
+            let Some((then, to)) = turn else {
+                self.add_legs(unit, usize::MAX, &mut legs);
+                break;
+            };
+            self.add_legs(unit, self.exits[exit as usize].piece.into(), &mut legs);
+            let Some(last) = legs.last_mut() else { break };
+            last.then = then;
+            bytes += legs[before..].iter().map(|leg| leg.end - leg.start).sum::<u64>();
+            at.iter_mut().for_each(|at| *at += 1);
+            at.retain(|&at| self.start_of(exits[at]) == Some(to));
+            let is_rare = at.len() * 2 < all;
+            let is_full = bytes > MOST_BYTES || legs.len() > MOST_LEGS || values > MOST_VALUES;
+            let is_elsewhere = to.abs_diff(start) > NEAR || maps.find(to).is_none();
+            if is_rare || is_full || is_elsewhere || legs.iter().any(|leg| leg.start == to) {
+                break;
+            }
+        }
+        // What does not come next is not guessed.
+        if let Some(last) = legs.last_mut()
+            && last.then != Then::Taken
+        {
+            last.then = Then::On;
+        }
+        if is_longer { legs } else { Vec::new() }
+    }
+
+    /// The exits by which units were left, one after the other, [`NONE`] where something else happened; `None` if `words`
+    /// do not begin with a record.
+    fn exits_of(&self, words: &[u32]) -> Option<Vec<u32>> {
+        let first = self.tags?.first;
+        let mut exits = Vec::new();
+        let mut at = 0;
+        while at < words.len() {
+            let word = words[at];
+            let tag = tag_of(word);
+            let (exit, len) = if word & SPECIAL != 0 {
+                (NONE, usize::from(stopped_values(tag).unwrap_or(0)) * 2 + payload(tag)? / size_of::<u32>())
+            } else {
+                let exit = tag.checked_sub(first).filter(|&exit| (exit as usize) < self.exits.len());
+                let is_tag = (FIRST_TAG..MOST_TAGS).contains(&tag);
+                let values = exit.map_or(count_of(word), |exit| self.exits[exit as usize].values.into());
+                let is_right = is_tag && values.min(MANY.into()) == count_of(word);
+                (
+                    exit.filter(|_| is_right).or((is_right && exit.is_none()).then_some(NONE))?,
+                    values as usize * 2,
+                )
+            };
+            exits.push(exit);
+            at += 1 + len;
+        }
+        (at == words.len()).then_some(exits)
+    }
+
+    fn unit_at_exit(&self, exit: u32) -> Option<u32> {
+        if exit == NONE { None } else { self.unit_of(exit) }
+    }
+
+    /// Where the unit with an exit begins.
+    fn start_of(&self, exit: u32) -> Option<u64> {
+        self.unit_at_exit(exit).map(|unit| self.units[unit as usize].pc)
+    }
+
+    /// How the way goes on if a unit is left by an exit and the next one begins at `to`.
+    fn turn(&self, exit: u32, to: u64, maps: &Maps) -> Option<Then> {
+        let exit = &self.exits[exit as usize];
+        match exit.kind {
+            abi::BRANCH => (exit.to == to && is_plain(exit.from, maps)).then_some(Then::Taken),
+            abi::JUMP | abi::STRAY => (exit.to == to).then_some(Then::On),
+            abi::INDIRECT_JUMP => {
+                let is_plain = maps.insn(exit.from).is_some_and(|insn| insn.rare().is_none());
+                (is_plain && can_compare(to)).then_some(Then::Guess(to))
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds the legs of a unit, up to that of a piece.
+    fn add_legs(&self, unit: u32, last: usize, legs: &mut Vec<Leg>) {
+        let entry = &self.units[unit as usize];
+        let before = legs.len();
+        match entry.legs[..] {
+            [] => self.add_all(unit, legs),
+            ref way => legs.extend_from_slice(&way[..way.len().min(entry.pieces.1 as usize)]),
+        }
+        legs.truncate(before + last.saturating_add(1).min(legs.len()));
+    }
+}
+
+/// What there is most of.
+fn mode<T: Copy + Ord>(all: impl Iterator<Item = T>) -> Option<T> {
+    let mut all: Vec<T> = all.collect();
+    all.sort_unstable();
+    all.chunk_by(|a, b| a == b).max_by_key(|same| same.len()).map(|same| same[0])
+}
