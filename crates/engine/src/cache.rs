@@ -53,6 +53,8 @@ pub struct Entry {
     shared_call: Option<u64>,
     /// For one that is often entered: the way it goes.
     pub(crate) legs: Vec<Leg>,
+    /// Where calls on it are made up for, by where they come back to.
+    made_up: Vec<(u64, u64)>,
     /// Whether it leads to itself.
     pub(crate) is_loop: bool,
     /// The unit it replaces.
@@ -110,6 +112,8 @@ pub struct Cache {
     pub(crate) whereabouts: Whereabouts,
     /// By the address they come back to.
     pub(crate) calls: HashMap<u64, KnownCall>,
+    /// Where calls are made up for that were followed, by the address they come back to: see [`translate::make_up`].
+    pub(crate) made_up: HashMap<u64, MadeUp>,
     /// What place is what place in the program, for units whose code can change.
     pub(crate) marks: HashMap<u32, Vec<Mark>>,
     pub(crate) sites: Sites,
@@ -150,6 +154,7 @@ impl Cache {
             pieces: Vec::new(),
             whereabouts: Whereabouts::default(),
             calls: HashMap::new(),
+            made_up: HashMap::new(),
             marks: HashMap::new(),
             sites: Sites::reserve(),
             returns: Returns::reserve(),
@@ -220,6 +225,10 @@ impl Cache {
     /// Where a return to `pc` lands.
     pub fn enter_by_return(&mut self, pc: u64, maps: &mut Maps, log: &mut Log) -> Option<Landing> {
         log.statistics().returns += 1;
+        if let Some(&MadeUp { landing, body, .. }) = self.made_up.get(&pc) {
+            self.returns.put(pc, landing);
+            return Some(Landing { at: landing, body });
+        }
         if let Some(call) = self.calls.get(&pc) {
             let landing = Landing { at: call.at + CALL_LEN, body: call.body };
             self.returns.put(pc, landing.at);
@@ -376,7 +385,7 @@ impl Cache {
     /// Takes in a unit that is in its place; returns may arrive right before it.
     pub(crate) fn add(&mut self, made: Made, landing: Option<Landing>, maps: &mut Maps, log: &mut Log) {
         let Made {
-            wanted: Wanted { pc, entrance, legs, known, instead_of },
+            wanted: Wanted { pc, entrance, legs, made_up, known, instead_of },
             first_exit,
             counter,
             record,
@@ -400,6 +409,7 @@ impl Cache {
             entrance,
             shared_call: unit.shared_call,
             legs,
+            made_up,
             is_loop: unit.exits.iter().any(|exit| exit.to == pc),
             older: instead_of,
             door: unit.trigger.filter(|_| unit.door != 0).map_or([0; 2], |trigger| [unit.door, trigger.stub]),
@@ -515,6 +525,35 @@ impl Cache {
         code.at
     }
 
+    /// Sees to it that a call can be made up for, if it is known, and says where. Others that make it do not come back there then: whoever
+    /// returns finds only one landing.
+    pub(crate) fn make_up(&mut self, back: u64, maps: &mut Maps) -> Option<u64> {
+        if let Some(call) = self.made_up.get(&back) {
+            return Some(call.at);
+        }
+        let &KnownCall { at, body, .. } = self.calls.get(&back)?;
+        let region = self.region(back, maps);
+        let mut code = Buffer::new(region.cold);
+        if !reaches(code.here(), body) {
+            return None;
+        }
+        let landing = translate::make_up(&mut code, back, body);
+        region.cold = put(&code).next_multiple_of(8);
+        self.made_up.insert(back, MadeUp { at: code.at, landing, body });
+        self.returns.put(back, landing);
+        // Threads remember it.
+        translate::close_landing(at + CALL_LEN);
+        Some(code.at)
+    }
+
+    /// A call is not what it was.
+    fn forget_made_up(&mut self, back: u64) {
+        if let Some(call) = self.made_up.remove(&back) {
+            self.returns.remove(back);
+            translate::close_landing(call.landing);
+        }
+    }
+
     /// Somewhere for returns to arrive that no call has made.
     fn add_landing(&mut self, pc: u64, maps: &mut Maps, log: &mut Log) -> Landing {
         let number = self.exits.len() as u32;
@@ -543,7 +582,9 @@ impl Cache {
                 self.calls.remove(&back);
                 self.returns.remove(back);
                 translate::close_landing(call.at + CALL_LEN);
+                self.forget_made_up(back);
             }
+            let unit = &mut self.units[number as usize];
             if !unit.is_valid {
                 continue;
             }
@@ -554,14 +595,14 @@ impl Cache {
             if let Some([door, on]) = older.filter(|&[door, _]| door != 0) {
                 patch(door, on);
             }
-            let unit = &self.units[number as usize];
-            self.versions.remove(unit.pc);
-            let links_late = self.written.is_some() || self.tags.is_some();
-            let mut way = self.places.remove_unit(unit.pc, !links_late);
-            self.returns.remove(unit.pc);
-            if let Some(landing) = unit.landing {
+            let Entry { pc, landing, .. } = self.units[number as usize];
+            self.versions.remove(pc);
+            let mut way = self.places.remove_unit(pc, !self.links_late());
+            self.returns.remove(pc);
+            if let Some(landing) = landing {
                 translate::close_landing(landing.at);
-                self.calls.remove(&unit.pc);
+                self.calls.remove(&pc);
+                self.forget_made_up(pc);
             }
             while let Some(exit) = way {
                 let exit = &mut self.exits[exit as usize];
@@ -573,7 +614,7 @@ impl Cache {
                 way = exit.next();
             }
             // What comes there may be other code, which is counted apart.
-            for exit in self.sites.forget(unit.pc) {
+            for exit in self.sites.forget(pc) {
                 let exit = self.exits[exit as usize];
                 patch(exit.field, exit.unknown());
             }
@@ -646,6 +687,7 @@ impl Cache {
             entrance: unit.entrance,
             tells_targets: self.written.is_some(),
             calls: &|_, _| unit.shared_call,
+            made_up: &unit.made_up,
             marks: true,
             tags: self.tags.map(|tags| tags.from(unit.first_exit).with(unit.known)),
         };
@@ -749,6 +791,16 @@ pub(crate) struct KnownCall {
     pub at: u64,
     /// Behind the landing.
     pub body: u64,
+}
+
+/// Where a call is made up for.
+#[derive(Clone, Copy)]
+pub(crate) struct MadeUp {
+    /// The call; behind it returns arrive.
+    pub at: u64,
+    landing: u64,
+    /// Behind the landing.
+    body: u64,
 }
 
 /// Where a return arrives.

@@ -19,6 +19,18 @@ const LONGEST: usize = 128;
 /// Values in one record at most: so that its first word says how many there are.
 const MOST_VALUES: u32 = MANY as u32 - 1;
 
+/// Calls one in the other, on one way, at most.
+const MOST_CALLS: usize = 4;
+
+/// A call that is followed, and has not come back yet.
+struct Call {
+    /// Where it does.
+    back: u64,
+    /// How many legs there are with it, and whether these are more than one unit.
+    legs: usize,
+    is_longer: bool,
+}
+
 impl Cache {
     /// The way from the beginning of a unit, in a thread that has written down `words` last; none if there is no usual one.
     pub(crate) fn usual_way_by_records(&self, head: u32, words: &[u32], maps: &Maps) -> Vec<Leg> {
@@ -30,6 +42,7 @@ impl Cache {
         let mut at: Vec<usize> = (0..exits.len()).filter(is_head).collect();
         let enough = (at.len() / 4).max(2);
         let mut legs: Vec<Leg> = Vec::new();
+        let mut calls: Vec<Call> = Vec::new();
         let (mut bytes, mut values, mut is_longer) = (0, 0, false);
         loop {
             let Some(exit) = mode(at.iter().map(|&at| exits[at])).filter(|_| at.len() >= enough) else {
@@ -43,8 +56,9 @@ impl Cache {
             at.retain(|&at| exits[at] == exit && at + 1 < exits.len());
             let next: Vec<u64> = at.iter().filter_map(|&at| self.start_of(exits[at + 1])).collect();
             let to = mode(next.iter().copied());
-            let turn =
-                to.filter(|_| is_usual).and_then(|to| self.turn(exit, to, maps).map(|then| (then, to)));
+            let turn = to
+                .filter(|_| is_usual)
+                .and_then(|to| self.turn(exit, to, &calls, maps).map(|then| (then, to)));
             is_longer |= before > 0;
             let Some((then, to)) = turn else {
                 self.add_legs(unit, usize::MAX, &mut legs);
@@ -53,15 +67,31 @@ impl Cache {
             self.add_legs(unit, self.exits[exit as usize].piece.into(), &mut legs);
             let Some(last) = legs.last_mut() else { break };
             last.then = then;
+            for (count, leg) in (1..).zip(&legs).skip(before) {
+                match leg.then {
+                    then if then.is_call() => calls.push(Call { back: leg.end, legs: count, is_longer }),
+                    Then::Returned(_) => _ = calls.pop(),
+                    _ => {}
+                }
+            }
             bytes += legs[before..].iter().map(|leg| leg.end - leg.start).sum::<u64>();
             at.iter_mut().for_each(|at| *at += 1);
             at.retain(|&at| self.start_of(exits[at]) == Some(to));
             let is_rare = at.len() * 2 < all;
             let is_full = bytes > MOST_BYTES || legs.len() > MOST_LEGS || values > MOST_VALUES;
+            // A function may be called more than once.
+            let is_again = calls.is_empty() && legs.iter().any(|leg| leg.start == to);
+            // What goes round by itself is a way of its own.
+            let is_loop = to != start && at.first().is_some_and(|&at| self.is_loop_at(exits[at]));
             let is_elsewhere = to.abs_diff(start) > NEAR || maps.find(to).is_none();
-            if is_rare || is_full || is_elsewhere || legs.iter().any(|leg| leg.start == to) {
+            if is_rare || is_full || is_elsewhere || to == start || is_again || is_loop {
                 break;
             }
+        }
+        // Who goes into a call comes back.
+        if let Some(&Call { legs: count, is_longer: before, .. }) = calls.first() {
+            legs.truncate(count);
+            is_longer = before;
         }
         // What does not come next is not guessed.
         if let Some(last) = legs.last_mut()
@@ -103,20 +133,34 @@ impl Cache {
         if exit == NONE { None } else { self.unit_of(exit) }
     }
 
+    /// Whether the unit with an exit leads to itself.
+    fn is_loop_at(&self, exit: u32) -> bool {
+        self.unit_at_exit(exit).is_some_and(|unit| self.units[unit as usize].is_loop)
+    }
+
     /// Where the unit with an exit begins.
     fn start_of(&self, exit: u32) -> Option<u64> {
         self.unit_at_exit(exit).map(|unit| self.units[unit as usize].pc)
     }
 
     /// How the way goes on if a unit is left by an exit and the next one begins at `to`.
-    fn turn(&self, exit: u32, to: u64, maps: &Maps) -> Option<Then> {
+    fn turn(&self, exit: u32, to: u64, calls: &[Call], maps: &Maps) -> Option<Then> {
         let exit = &self.exits[exit as usize];
         match exit.kind {
             abi::BRANCH => (exit.to == to && is_plain(exit.from, maps)).then_some(Then::Taken),
             abi::JUMP | abi::STRAY => (exit.to == to).then_some(Then::On),
-            abi::INDIRECT_JUMP => {
+            abi::CALL => (exit.to == to && calls.len() < MOST_CALLS).then_some(Then::Called),
+            abi::RETURN => calls
+                .last()
+                .is_some_and(|call| call.back == to && can_compare(to))
+                .then_some(Then::Returned(to)),
+            abi::INDIRECT_JUMP | abi::INDIRECT_CALL => {
                 let is_plain = maps.insn(exit.from).is_some_and(|insn| insn.rare().is_none());
-                (is_plain && can_compare(to)).then_some(Then::Guess(to))
+                let then = match exit.kind {
+                    abi::INDIRECT_JUMP => Some(Then::Guess(to)),
+                    _ => (calls.len() < MOST_CALLS).then_some(Then::GuessedCall(to)),
+                };
+                then.filter(|_| is_plain && can_compare(to))
             }
             _ => None,
         }

@@ -18,6 +18,8 @@ pub(crate) struct Wanted {
     pub entrance: Entrance,
     /// The way to go; none for straight on.
     pub legs: Vec<Leg>,
+    /// Where calls on it are made up for, by where they come back to.
+    pub made_up: Vec<(u64, u64)>,
     /// What is known of registers: see [`crate::versions`].
     pub known: RegSet,
     /// The unit whose place it takes.
@@ -27,7 +29,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// A usual one.
     pub(crate) fn new(pc: u64, entrance: Entrance) -> Self {
-        Self { pc, entrance, legs: Vec::new(), known: RegSet::EMPTY, instead_of: None }
+        Self { pc, entrance, legs: Vec::new(), made_up: Vec::new(), known: RegSet::EMPTY, instead_of: None }
     }
 }
 
@@ -50,11 +52,11 @@ const MOST: usize = 8;
 /// in programs that are traced it is looked at every unit, and sooner.
 pub(crate) fn threshold(entrance: Entrance, legs: &[Leg], is_traced: bool) -> u32 {
     const OFTEN: u32 = 5000;
-    const OFTEN_TRACED: u32 = 1000;
+    const OFTEN_TRACED: u32 = 2000;
     match entrance {
         _ if !legs.is_empty() => 0,
         Entrance::Head if is_traced => OFTEN_TRACED,
-        _ if is_traced => 2 * OFTEN_TRACED,
+        _ if is_traced => 3 * OFTEN_TRACED,
         Entrance::Head => OFTEN,
         _ => 0,
     }
@@ -87,8 +89,11 @@ impl Cache {
     }
 
     /// Puts a unit in its place: behind others, if the last is open.
-    fn make(&mut self, wanted: Wanted, before: &[Made], maps: &mut Maps, log: &mut Log) -> Option<Made> {
-        let Wanted { pc, entrance, ref legs, known, .. } = wanted;
+    fn make(&mut self, mut wanted: Wanted, before: &[Made], maps: &mut Maps, log: &mut Log) -> Option<Made> {
+        let calls = wanted.legs.iter().filter(|leg| leg.then.is_call());
+        let made_up = calls.filter_map(|leg| Some((leg.end, self.make_up(leg.end, maps)?))).collect();
+        wanted.made_up = made_up;
+        let Wanted { pc, entrance, ref legs, ref made_up, known, .. } = wanted;
         let mapping = maps.find_now(pc, log, &self.guard)?;
         let open = before.last().and_then(|made| made.unit.next());
         let (region, is_new) = match open {
@@ -116,6 +121,7 @@ impl Cache {
             entrance,
             tells_targets: self.written.is_some(),
             calls: &|back, pc| calls.get(&back).filter(|call| call.pc == pc).map(|call| call.at),
+            made_up,
             marks: mapping.can_change(),
             tags: self.tags.map(|tags| tags.from(first_exit).with(known)),
         };

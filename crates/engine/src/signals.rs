@@ -24,7 +24,7 @@ use crate::process::{PROCESS, Process};
 use crate::program_memory;
 use crate::thread::Thread;
 use crate::thread::register::{RAX, RCX, RDI, RDX, RSI};
-use crate::translate::{Pen, RETURNING, Source as _, is_call, is_place, skip_call};
+use crate::translate::{Pen, RETURNING, Source as _, is_place, skip_call};
 use core::arch::{asm, naked_asm};
 use relive_abi::PAGE;
 use relive_abi::kernel::{self, EINTR, EINVAL, ENOMEM, EPERM, Errno};
@@ -431,8 +431,11 @@ fn arrive(thread: &mut Thread, mut info: SignalInfo, context: &mut UserContext) 
     }
     if cache.contains(context.rip) {
         let at = context.rip;
-        if info.number == SEGV && is_fault && is_call(at) {
-            context.rip = skip_call(at);
+        if info.number == SEGV
+            && is_fault
+            && let Some(next) = skip_call(at, *context.register(RCX))
+        {
+            context.rip = next;
             return;
         }
         // An instruction that fails has been executed, as far as counting goes.

@@ -417,11 +417,13 @@ impl Seen {
                 let next = unit.pieces.get(i + 1).zip(places.get(i + 1));
                 let is_call = matches!(exit.kind.into(), abi::CALL | abi::CALL_NEXT);
                 let way = Way { end: at(piece.end), from: *place, to: exit.to, is_call };
+                let left = left.min(reached);
                 if !matches!(exit.kind.into(), abi::BRANCH | abi::STRAY | abi::GUESS) {
                     self.way(&way, None, view);
+                    // A return that was to lead to the next piece, and did not.
+                    reached -= if u32::from(exit.kind) == abi::RETURN { left } else { 0 };
                     continue;
                 }
-                let left = left.min(reached);
                 reached -= left;
                 match (exit.kind.into(), next) {
                     (abi::BRANCH, _) if left > 0 => self.way(&way, Some(left), view),

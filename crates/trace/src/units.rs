@@ -6,7 +6,7 @@ use relive_abi::engine::{CODE, TRACED};
 use relive_abi::trace::{Call, CallResult, FIRST_TAG, MOST_TAGS, Stop};
 pub use relive_abi::trace::{State, Tag};
 use relive_code::addr::LinkAddr;
-use relive_code::isa::{Decode, EffectsReader, Gpr, Insn, RegSet};
+use relive_code::isa::{Decode, EffectsReader, Flow, Gpr, Insn, RegSet};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -61,12 +61,37 @@ pub struct Step {
     pub piece: u16,
 }
 
+/// How control goes from one piece of a unit to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// By a jump or a branch, or simply on.
+    On,
+    /// By a call.
+    Call,
+    /// By a return.
+    Return,
+}
+
 impl Unit {
     /// Decodes one of its instructions.
     #[must_use]
     pub fn decode(&self, step: usize) -> Option<Insn> {
         let &Step { pc, offset, len, .. } = self.steps.get(step)?;
         Insn::decode(self.code.get(usize::from(offset)..)?.get(..len.into())?, LinkAddr(pc))
+    }
+
+    /// How control goes from its pieces to the next ones: the first instruction of the piece, how, and where that begins.
+    pub fn turns(&self) -> impl Iterator<Item = (usize, Turn, u64)> {
+        let starts =
+            (1..self.steps.len()).filter(|&step| self.steps[step].piece != self.steps[step - 1].piece);
+        starts.map(|step| {
+            let turn = match self.decode(step - 1).map(|insn| insn.flow()) {
+                Some(Flow::Call(_) | Flow::IndirectCall) => Turn::Call,
+                Some(Flow::Return) => Turn::Return,
+                _ => Turn::On,
+            };
+            (step, turn, self.steps[step].pc)
+        })
     }
 
     /// Whether it is the same code, with the same ways out.

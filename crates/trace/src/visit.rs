@@ -50,6 +50,14 @@ pub struct Ran<'a> {
     pub stamps: &'a [Stamp],
 }
 
+impl Ran<'_> {
+    /// Whether control has come in this part to an instruction that begins a piece, from the piece before. What comes last may be the way there.
+    #[must_use]
+    pub fn has_come_to(&self, step: usize) -> bool {
+        self.from < step && (step < self.steps || step == self.steps && self.exit.is_none())
+    }
+}
+
 /// What else happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {

@@ -72,7 +72,7 @@ enum Told {
     /// A unit is entered, in one of the ways that matter.
     Entered { from: From, unit: u32 },
     /// Another function begins in the middle of a unit: which of those.
-    Within { unit: u32, tail: u32 },
+    Within { unit: u32, number: u32 },
     /// The thread goes on from outside at an address; it came from there.
     State(From, u64),
     /// A handler is over.
@@ -95,9 +95,9 @@ impl Visitor for Part {
             }
         }
         if let Some(described) = self.table.units.get(unit as usize) {
-            for (number, &(step, ..)) in (0..).zip(&described.tails) {
-                if (ran.from..ran.steps).contains(&(step as usize)) {
-                    self.told.push(Told::Within { unit, tail: number });
+            for (number, within) in (0..).zip(&described.within) {
+                if ran.has_come_to(within.step as usize) {
+                    self.told.push(Told::Within { unit, number });
                 }
             }
         }

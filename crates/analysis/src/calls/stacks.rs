@@ -117,8 +117,8 @@ impl Part {
     /// Marks a moment: before an instruction of the unit that was executed last, which was told from some number on.
     pub(crate) fn mark(&mut self, since: usize, step: u16, number: u32) {
         let is_later = |told: &Told| match *told {
-            Told::Within { unit, tail } => {
-                self.table.units[unit as usize].tails[tail as usize].0 > u32::from(step)
+            Told::Within { unit, number } => {
+                self.table.units[unit as usize].within[number as usize].step > u32::from(step)
             }
             _ => false,
         };

@@ -3,7 +3,7 @@
 use relive_abi::engine::{
     BRANCH, CALL, GUESS, INDIRECT_CALL, INDIRECT_JUMP, JUMP, KERNEL, REBASED, RETURN, STRAY,
 };
-use relive_trace::units::Unit;
+use relive_trace::units::{Turn, Unit};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -69,13 +69,24 @@ pub(super) struct Place {
 pub(super) struct Described {
     /// Where it begins.
     pub(super) entry: Place,
-    /// Functions that are jumped to within: at which instruction, from where, to where.
-    pub(super) tails: Box<[(u32, u32, Place)]>,
+    /// Where other functions are come to within.
+    pub(super) within: Box<[Within]>,
     /// By exit: which transfer.
     exits: Box<[u32]>,
 }
 
-/// What happens between two units.
+/// Where a unit goes on in another function.
+#[derive(Clone, Copy)]
+pub(super) struct Within {
+    /// At which instruction that begins.
+    pub(super) step: u32,
+    /// How it is come to, from where, and where it is.
+    pub(super) way: Way,
+    pub(super) transfer: u32,
+    pub(super) to: Place,
+}
+
+/// What happens between two units, or two pieces of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Call,
@@ -157,18 +168,21 @@ impl Table {
                 _ => NONE,
             })
             .collect();
-        let mut tails = Vec::new();
-        for (number, two) in pieces.windows(2).enumerate() {
-            let (from, to) = (two[0], two[1]);
+        let mut within = Vec::new();
+        for (step, turn, _) in unit.turns() {
             // Where the piece before ends, not where it begins.
-            let is_other = to.is_start && to.symbol != from.symbol;
-            let first = unit.steps.iter().position(|step| usize::from(step.piece) == number + 1);
-            if let (true, Some(first)) = (is_other, first) {
-                tails.push((first as u32, transfer(number, JUMP), to));
-            }
+            let before = usize::from(unit.steps[step - 1].piece);
+            let (from, to) = (pieces[before], pieces[usize::from(unit.steps[step].piece)]);
+            let (way, kind) = match turn {
+                Turn::Call => (Way::Call, CALL),
+                Turn::Return => (Way::Return, RETURN),
+                Turn::On if to.is_start && to.symbol != from.symbol => (Way::Tail, JUMP),
+                Turn::On => continue,
+            };
+            within.push(Within { step: step as u32, way, transfer: transfer(before, kind), to });
         }
         let nowhere = Place { module: NONE, address: 0, pc: 0, symbol: NONE, is_start: false };
-        Described { entry: pieces.first().copied().unwrap_or(nowhere), tails: tails.into(), exits }
+        Described { entry: pieces.first().copied().unwrap_or(nowhere), within: within.into(), exits }
     }
 
     /// What a unit is left by at an exit.

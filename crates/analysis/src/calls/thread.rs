@@ -1,6 +1,6 @@
 //! The functions that a thread is in.
 
-use super::table::{Place, Table, Transfer, Way};
+use super::table::{Place, Table, Transfer, Way, Within};
 use super::{From, Told};
 use relive_sequence::Kind;
 use relive_sequence::model::NONE;
@@ -69,9 +69,9 @@ impl<Stack: Default> Thread<Stack> {
             }
             Told::Marked(_) => return,
             Told::State(from, pc) => self.goes_on_outside(from, pc, table, keep),
-            Told::Within { unit, tail } => {
-                let (_, transfer, to) = table.units[unit as usize].tails[tail as usize];
-                self.enter(Kind::Tail, transfer, to, table, keep);
+            Told::Within { unit, number } => {
+                let Within { way, transfer, to, .. } = table.units[unit as usize].within[number as usize];
+                self.goes(way, transfer, to, table, keep);
             }
             Told::Entered { from, unit } => {
                 let from = if from == From::Before { self.from } else { from };
@@ -120,14 +120,21 @@ impl<Stack: Default> Thread<Stack> {
         let to = described.entry;
         match from {
             From::Outside if !goes_on => self.enter(Kind::Begin, NONE, to, table, keep),
-            From::Exit(from, exit) => match table.way((from, exit), unit) {
-                Some((Way::Call, transfer)) => self.enter(Kind::Call, transfer, to, table, keep),
-                Some((Way::Tail, transfer)) => self.enter(Kind::Tail, transfer, to, table, keep),
-                Some((Way::Return, transfer)) => self.returns(transfer, to, table, keep),
-                Some((Way::Jump, _)) => _ = self.leave_to_function(to, keep),
-                None => {}
-            },
+            From::Exit(from, exit) => {
+                if let Some((way, transfer)) = table.way((from, exit), unit) {
+                    self.goes(way, transfer, to, table, keep);
+                }
+            }
             _ => {}
+        }
+    }
+
+    fn goes(&mut self, way: Way, transfer: u32, to: Place, table: &Table, keep: &mut impl Keep<Stack>) {
+        match way {
+            Way::Call => self.enter(Kind::Call, transfer, to, table, keep),
+            Way::Tail => self.enter(Kind::Tail, transfer, to, table, keep),
+            Way::Return => self.returns(transfer, to, table, keep),
+            Way::Jump => _ = self.leave_to_function(to, keep),
         }
     }
 

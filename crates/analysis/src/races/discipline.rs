@@ -130,7 +130,7 @@ impl Visitor for Part {
             let now = unit.steps.get(usize::from(reference.step)).map_or(0, |step| step.piece);
             while piece < now {
                 piece += 1;
-                self.follower.enter(unit, piece, Way::Jump);
+                self.follower.go_on(unit, piece);
             }
             self.reference(unit.number, reference);
         }

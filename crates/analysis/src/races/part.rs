@@ -193,7 +193,7 @@ impl Visitor for Part {
                     let last = unit.steps.iter().rposition(|step| step.piece == piece).unwrap_or(0);
                     self.follower.passed(unit.number, last as u16);
                     piece += 1;
-                    self.follower.enter(unit, piece, Way::Jump);
+                    self.follower.go_on(unit, piece);
                 }
             }
             while stamps.next_if(|stamp| stamp.step < step).is_some() {}
@@ -204,7 +204,7 @@ impl Visitor for Part {
             let now = unit.steps.get(last).map_or(0, |step| step.piece);
             while piece < now {
                 piece += 1;
-                self.follower.enter(unit, piece, Way::Jump);
+                self.follower.go_on(unit, piece);
             }
             self.follower.passed(unit.number, last as u16);
         }

@@ -5,7 +5,7 @@
 //! them, and by which of their functions the program has entered it.
 
 use relive_abi::engine::{CALL, INDIRECT_CALL, RETURN};
-use relive_trace::units::Unit;
+use relive_trace::units::{Turn, Unit};
 
 /// What code is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,8 +142,8 @@ impl Owner {
 /// Follows a thread into the C library and out again.
 pub(super) struct Follower {
     process: u32,
-    /// By unit: what each of its pieces is.
-    units: Vec<Option<Box<[Kind]>>>,
+    /// By unit: what each of its pieces is, and how it is come to from the one before.
+    units: Vec<Option<Box<[(Kind, Way)]>>>,
     inside: Inside,
     /// The last instruction of the program.
     caller: Option<(u32, u16)>,
@@ -187,16 +187,33 @@ impl Follower {
         }
         let process = self.process;
         let kinds = self.units[number].get_or_insert_with(|| {
-            unit.pieces.iter().map(|&(start, _)| runtime.kind(process, start)).collect()
+            let kind = |&(start, _): &(u64, u64)| (runtime.kind(process, start), Way::Jump);
+            let mut pieces: Box<[_]> = unit.pieces.iter().map(kind).collect();
+            for (step, turn, _) in unit.turns() {
+                pieces[usize::from(unit.steps[step].piece)].1 = match turn {
+                    Turn::On => Way::Jump,
+                    Turn::Call => Way::Call,
+                    Turn::Return => Way::Return,
+                };
+            }
+            pieces
         });
-        kinds.iter().all(|kind| matches!(kind, Kind::Program))
+        kinds.iter().all(|(kind, _)| matches!(kind, Kind::Program))
+    }
+
+    /// The thread goes on in a piece of a unit that was looked at, from the one before.
+    #[inline]
+    pub(super) fn go_on(&mut self, unit: &Unit, piece: u16) {
+        let pieces = self.units[unit.number as usize].as_deref().unwrap_or(&[]);
+        let way = pieces.get(usize::from(piece)).map_or(Way::Jump, |&(_, way)| way);
+        self.enter(unit, piece, way);
     }
 
     /// The thread goes on in a piece of a unit that was looked at.
     #[inline]
     pub(super) fn enter(&mut self, unit: &Unit, piece: u16, way: Way) {
         let kinds = self.units[unit.number as usize].as_deref().unwrap_or(&[]);
-        let kind = kinds.get(usize::from(piece)).copied().unwrap_or(Kind::Program);
+        let kind = kinds.get(usize::from(piece)).map_or(Kind::Program, |&(kind, _)| kind);
         self.kind = kind;
         self.inside = match (kind, self.inside, way) {
             (Kind::Program | Kind::Stub, ..) => Inside::Program,

@@ -7,6 +7,7 @@ use anyhow::Result;
 use relive_abi::engine::{CALL, INDIRECT_CALL, RETURN};
 use relive_trace::Trace;
 use relive_trace::process::Process;
+use relive_trace::units::Turn;
 use relive_trace::visit::{Event, Ran, Visitor};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -30,6 +31,8 @@ struct Calls<'a> {
     functions: &'a mut Functions,
     /// By address of a function: its name.
     names: HashMap<u64, Arc<str>>,
+    /// By unit: the calls and returns in it.
+    turns: HashMap<u32, Arc<[(usize, Turn, u64)]>>,
     depth: u64,
     before: u64,
     next: Next,
@@ -38,17 +41,17 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    fn line(&mut self, ran: &Ran<'_>) {
-        if !self.range.has(self.before) || self.result.is_err() {
+    /// A function is entered at some place, behind so many instructions.
+    fn line(&mut self, ran: &Ran<'_>, pc: u64, before: u64) {
+        if !self.range.has(before) || self.result.is_err() {
             return;
         }
-        let pc = ran.unit.pieces[0].0;
         let (process, functions) = (self.process, &mut *self.functions);
         let name = self.names.entry(pc).or_insert_with(|| {
             let name = functions.name(process, ran.unit, pc);
             name.unwrap_or_else(|| format!("{pc:#x}").into())
         });
-        let Self { thread, depth, before, .. } = self;
+        let Self { thread, depth, .. } = self;
         let indent = "  ".repeat((*depth).min(100) as usize);
         self.result = writeln!(self.out, "{thread}\t{depth}\t{before}\t{indent}{}", field(name));
     }
@@ -57,10 +60,25 @@ impl Calls<'_> {
 impl Visitor for Calls<'_> {
     fn ran(&mut self, ran: &Ran<'_>) {
         if self.next != Next::On {
-            self.line(ran);
+            self.line(ran, ran.unit.pieces[0].0, self.before);
+        }
+        self.next = Next::On;
+        let unit = ran.unit;
+        let turns = self
+            .turns
+            .entry(unit.number)
+            .or_insert_with(|| unit.turns().filter(|(_, turn, _)| *turn != Turn::On).collect());
+        for &(step, turn, pc) in &*Arc::clone(turns) {
+            match turn {
+                _ if !ran.has_come_to(step) => {}
+                Turn::Call => {
+                    self.depth += 1;
+                    self.line(ran, pc, self.before + (step - ran.from) as u64);
+                }
+                _ => self.depth = self.depth.saturating_sub(1),
+            }
         }
         self.before += (ran.steps - ran.from) as u64;
-        self.next = Next::On;
         let kind = ran.exit.map(|exit| u32::from(ran.unit.exits[exit].kind));
         match kind {
             Some(CALL | INDIRECT_CALL) => {
@@ -91,6 +109,7 @@ pub(super) fn print(trace: &Trace, selected: &Selected, out: &mut dyn Write) -> 
             thread: first.thread,
             functions: &mut functions,
             names: HashMap::new(),
+            turns: HashMap::new(),
             depth: 0,
             before: first.first_instruction,
             next: Next::Begin,

@@ -10,6 +10,7 @@ use super::emit::{self, Buffer};
 use super::{Exit, IN_RCX, RETURNING, STEP, Spilled, Step, Writer, free, leave};
 use crate::processor;
 use crate::thread::offset;
+use alloc::vec::Vec;
 use relive_abi::engine as abi;
 use relive_code::isa::Gpr;
 
@@ -86,6 +87,12 @@ impl Writer<'_, '_> {
 
     /// A return.
     pub(super) fn give_back(&mut self, step: &Step) {
+        self.take_return(step);
+        self.return_to_rcx(step);
+    }
+
+    /// Takes from the stack where a return leads, into `rcx`, which is spilled.
+    pub(super) fn take_return(&mut self, step: &Step) -> Spilled {
         let pc = step.pc();
         let spilled = Spilled { rcx: true, ..Spilled::default() };
         self.unit.hot.store(offset::RCX, Gpr::RCX);
@@ -96,7 +103,7 @@ impl Writer<'_, '_> {
             // lea rsp, [rsp + n]
             self.unit.hot.raw(&[0x48, 0x8d, 0xa4, 0x24, low, high, 0, 0]);
         }
-        self.return_to_rcx(step);
+        spilled
     }
 
     /// Returns to where `rcx` says, which is spilled.
@@ -119,18 +126,43 @@ impl Writer<'_, '_> {
 
     /// Puts the address a call comes back to on the program's stack.
     pub(super) fn push_return(&mut self, to: u64) {
-        let (hot, cold) = (&mut self.unit.hot, &mut self.unit.cold);
+        Pushed::new(&mut self.unit.cold, to).push(&mut self.unit.hot);
+    }
+}
+
+/// An address that is put on the program's stack.
+#[derive(Clone, Copy)]
+pub(super) enum Pushed {
+    /// It is short.
+    Number(i32),
+    /// It lies there.
+    At(u64),
+}
+
+impl Pushed {
+    /// Puts it where it can be pushed from, if it is not short.
+    pub(super) fn new(cold: &mut Buffer, to: u64) -> Self {
         if let Ok(short) = i32::try_from(to as i64) {
-            hot.raw(&[0x68]);
-            hot.raw(&short.to_le_bytes());
-        } else {
-            // Aligned, for programs that ask the processor to check that.
-            let fill = cold.here().next_multiple_of(8) - cold.here();
-            cold.raw(&[0xcc; 8][..fill as usize]);
-            let constant = cold.here();
-            cold.raw(&to.to_le_bytes());
-            hot.raw(&[0xff, 0x35]);
-            hot.distance(constant, 0);
+            return Self::Number(short);
+        }
+        // Aligned, for programs that ask the processor to check that.
+        let fill = cold.here().next_multiple_of(8) - cold.here();
+        cold.raw(&[0xcc; 8][..fill as usize]);
+        let at = cold.here();
+        cold.raw(&to.to_le_bytes());
+        Self::At(at)
+    }
+
+    pub(super) fn push(self, code: &mut Buffer) {
+        match self {
+            Self::Number(short) => {
+                code.raw(&[0x68]);
+                code.raw(&short.to_le_bytes());
+            }
+            Self::At(at) => {
+                code.raw(&[0xff, 0x35]);
+                code.distance(at, 0);
+            }
         }
     }
 }
@@ -188,15 +220,61 @@ pub fn close_landing(landing: u64) {
 /// The length of a `call`.
 pub const CALL_LEN: u64 = 5;
 
-/// Whether there is a `call` at a place in the cache. All are those of calls of the program.
-pub fn is_call(at: u64) -> bool {
-    // SAFETY: the caller has been there.
-    unsafe { *(at as *const u8) == 0xe8 }
+/// Where to go on if a `call` at a place in the cache could not put its address on the stack, where the program may have no room;
+/// `None` if there is no `call`. All are of the engine: those of calls of the program, and [`MADE_UP`], which goes where `rcx` says.
+pub fn skip_call(at: u64, rcx: u64) -> Option<u64> {
+    // SAFETY: the caller has been there; instructions in the cache are not the last bytes of it.
+    let bytes = unsafe { (at as *const [u8; CALL_LEN as usize]).read_unaligned() };
+    let to = match bytes {
+        [0xe8, distance @ ..] => (at + CALL_LEN).wrapping_add_signed(i64::from(i32::from_le_bytes(distance))),
+        [first, second, ..] if [first, second] == MADE_UP => rcx,
+        _ => return None,
+    };
+    Some(to + DROP.len() as u64)
 }
 
-/// Where to go on if a `call` could not put its address on the stack, where the program may have no room.
-pub fn skip_call(at: u64) -> u64 {
-    // SAFETY: as above.
-    let distance = unsafe { ((at + 1) as *const i32).read_unaligned() };
-    (at + CALL_LEN).wrapping_add_signed(i64::from(distance)) + DROP.len() as u64
+/// `call rcx`: a call that the processor has not seen where the program made it. See [`Writer::make_up`].
+const MADE_UP: [u8; 2] = [0xff, 0xd1];
+
+/// Where calls are made up for that come back to `back`, whose code in the cache is at `body`. Behind the call is another landing.
+pub fn make_up(code: &mut Buffer, back: u64, body: u64) -> u64 {
+    code.raw(&MADE_UP);
+    let behind = code.here();
+    landing(code, back, true);
+    code.jump(body);
+    behind
+}
+
+/// What the program may use below its stack.
+const RED_ZONE: i32 = 128;
+
+impl Writer<'_, '_> {
+    /// Code that tells the processor of calls that were followed, and are left before they have come back: it foresees returns by the
+    /// calls that it has seen. Each has a place in the cache where it is [made up for](make_up), which all share that follow it, as only one landing
+    /// can be found by the return.
+    pub(super) fn make_up(&mut self, is_hot: bool) {
+        let find = |back: &u64| self.request.made_up.iter().find(|call| call.0 == *back).map(|call| call.1);
+        let calls: Vec<u64> = self.followed.iter().filter_map(find).collect();
+        let code = if is_hot { &mut self.unit.hot } else { &mut self.unit.cold };
+        let here = code.here();
+        if calls.is_empty() || !calls.iter().all(|&at| emit::reaches(here, at)) {
+            return;
+        }
+        let move_stack = |code: &mut Buffer, by: i32| {
+            code.raw(&[0x48, 0x8d, 0xa4, 0x24]); // lea rsp, [rsp + …]
+            code.raw(&by.to_le_bytes());
+        };
+        code.store(offset::SCRATCH, Gpr::RCX);
+        move_stack(code, -RED_ZONE);
+        for at in calls {
+            const JUMP_LEN: u64 = 5;
+            code.raw(&[0x48, 0x8d, 0x0d]); // lea rcx, behind the jump
+            code.raw(&(JUMP_LEN as u32).to_le_bytes());
+            code.raw(&[0xe9]);
+            code.distance(at, 0);
+            code.raw(&DROP);
+        }
+        move_stack(code, RED_ZONE);
+        code.load(Gpr::RCX, offset::SCRATCH);
+    }
 }

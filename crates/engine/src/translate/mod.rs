@@ -21,7 +21,7 @@ use crate::places::NONE;
 use crate::thread::offset;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-pub use call::{CALL_LEN, Call, DROP, close_landing, is_call, landing, skip_call};
+pub use call::{CALL_LEN, Call, DROP, close_landing, landing, make_up, skip_call};
 use emit::Buffer;
 use free::{Ahead, FAR, Free};
 pub use mark::{IN_RCX, Mark, Progress, RETURNING, STEP, Spilled, is_place};
@@ -80,6 +80,8 @@ pub struct Request<'a> {
     pub tells_targets: bool,
     /// Where the call that comes back to an address is already, for that at another.
     pub calls: &'a dyn Fn(u64, u64) -> Option<u64>,
+    /// Where calls that are followed are made up for, by the address they come back to.
+    pub made_up: &'a [(u64, u64)],
     /// Whether somebody wants to know what place in the cache is what place in the program.
     pub marks: bool,
     /// If it is to be written down which way control goes: how.
@@ -403,6 +405,7 @@ pub fn translate(request: &Request<'_>, effects: &mut EffectsReader) -> Box<Unit
         piece: 0,
         recorder,
         progress: if request.counts() { Progress::Entered } else { Progress::Counted },
+        followed: Vec::new(),
     };
     writer.write(&way);
     let mut unit = writer.unit;
@@ -417,6 +420,8 @@ struct Writer<'a, 'b> {
     piece: u32,
     recorder: Option<Recorder>,
     progress: Progress,
+    /// Where the calls come back to that are being followed, the outermost first.
+    followed: Vec<u64>,
 }
 
 impl Writer<'_, '_> {
@@ -593,7 +598,9 @@ impl Writer<'_, '_> {
             Tie::Branch(condition, to) if step.then == Then::Taken && !is_last => {
                 self.branch_followed(step, condition, to.0);
             }
-            Tie::Branch(condition, to) if self.recorder.is_some() && to.0 <= pc => {
+            Tie::Branch(condition, to)
+                if self.recorder.is_some() && self.followed.is_empty() && to.0 <= pc =>
+            {
                 self.branch_back(step, condition, to.0);
             }
             Tie::Branch(condition, to) => {
@@ -610,6 +617,7 @@ impl Writer<'_, '_> {
                 hot.bytes[short + 2] = (hot.size() - taken) as u8;
                 field
             }),
+            Tie::Call(to) if step.then == Then::Called && !is_last => self.follow_call(step, to.0),
             Tie::Call(to) => {
                 let next = step.insn.next_addr();
                 self.push_return(next.0);
@@ -625,6 +633,18 @@ impl Writer<'_, '_> {
             }
             _ => match step.insn.flow() {
                 Flow::IndirectJump if let Then::Guess(to) = step.then => self.guess(step, to),
+                Flow::IndirectCall
+                    if let Then::GuessedCall(to) = step.then
+                        && !is_last =>
+                {
+                    self.guess_call(step, to);
+                }
+                Flow::Return
+                    if let Then::Returned(to) = step.then
+                        && !is_last =>
+                {
+                    self.follow_return(step, to);
+                }
                 Flow::IndirectJump | Flow::IndirectCall | Flow::Return => {
                     self.indirect(step);
                     return true;

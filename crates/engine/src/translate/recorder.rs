@@ -310,6 +310,7 @@ impl Writer<'_, '_> {
         // Up to here, nothing has changed for whoever looks at the record.
         self.mark(STEP, Spilled::default());
         finish(&mut self.unit.hot, pen);
+        self.make_up(true);
     }
 
     /// A branch backwards, which is likely to be taken: what is written down then is not out of the way.
@@ -360,13 +361,21 @@ impl Writer<'_, '_> {
         let Unit { hot, cold, .. } = &mut *self.unit;
         write(hot, cold.here());
         write_tag(cold, tag, pen);
-        cold.advance(pen.register, pen.register, len(pen));
         let mut aside = None;
-        if pen.register != POINTER {
+        if !self.followed.is_empty() {
+            finish(cold, pen);
+            self.mark_cold(STEP);
+            self.make_up(false);
+            self.mark_cold(to);
+        } else if pen.register == POINTER {
+            cold.advance(POINTER, POINTER, len(pen));
+        } else {
+            cold.advance(pen.register, pen.register, len(pen));
             let (field, otherwise) = super::jump_to_stub(cold);
             aside = Some([field, otherwise]);
             give_back(cold, pen, 0);
         }
+        let cold = &mut self.unit.cold;
         let (field, stub) = super::jump_to_stub(cold);
         leave(cold, number);
         self.exit(kind, step.piece, step.pc(), to, field, stub);

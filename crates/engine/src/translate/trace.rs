@@ -1,8 +1,9 @@
 //! Ways through a program that are often taken: over branches, and along computed jumps where they mostly lead.
 //!
-//! Not into calls: the processor would not foresee the returns of those that leave the way before.
+//! Into calls only together with the way back ([`Then::Called`], [`Then::Returned`]), and only if somebody writes records: without a `call`
+//! in the cache, the processor does not foresee the return of who leaves the way before. One who does makes up for it: see [`make_up`].
 
-use super::call::choose_landing;
+use super::call::{Pushed, choose_landing};
 use super::emit::Buffer;
 use super::{
     Exit, IN_RCX, Piece, STEP, Source, Spilled, Step, Way, Writer, count, free, next_step, patch, rare,
@@ -35,6 +36,19 @@ pub enum Then {
     Taken,
     /// A computed jump leads here.
     Guess(u64),
+    /// The function that is called comes next.
+    Called,
+    /// A computed call leads here.
+    GuessedCall(u64),
+    /// A return leads here, behind a call that was followed.
+    Returned(u64),
+}
+
+impl Then {
+    /// Whether a call is followed.
+    pub fn is_call(self) -> bool {
+        matches!(self, Self::Called | Self::GuessedCall(_))
+    }
 }
 
 /// The instructions of a way.
@@ -100,6 +114,7 @@ impl Writer<'_, '_> {
         let number = self.next_exit();
         if self.recorder.is_some() {
             self.end_record_aside(number);
+            self.make_up(false);
             self.mark_cold_spilled(IN_RCX, spilled);
             choose_landing(&mut self.unit.cold);
             self.unit.cold.jump_from_table(offset::RETURNS);
@@ -115,6 +130,60 @@ impl Writer<'_, '_> {
         patch(&mut self.unit.cold, field, stub);
         self.exit(abi::INDIRECT_JUMP, step.piece, pc, 0, field, stub);
         self.mark(to, Spilled::default());
+    }
+
+    /// A call whose function comes next.
+    pub(super) fn follow_call(&mut self, step: &Step, to: u64) {
+        let back = step.insn.next_addr().0;
+        self.push_return(back);
+        self.mark(to, Spilled::default());
+        self.followed.push(back);
+    }
+
+    /// A computed call that mostly leads to `to`, which comes next.
+    pub(super) fn guess_call(&mut self, step: &Step, to: u64) {
+        let (pc, back) = (step.pc(), step.insn.next_addr().0);
+        let spilled = Spilled { rcx: true, ..Spilled::default() };
+        self.unit.hot.store(offset::RCX, Gpr::RCX);
+        self.mark(pc, spilled);
+        self.load_target(step);
+        self.mark(STEP, Spilled::default());
+        let pushed = Pushed::new(&mut self.unit.cold, back);
+        let elsewhere = self.compare(to);
+        self.mark_cold(STEP);
+        self.unit.cold.raw(&elsewhere);
+        pushed.push(&mut self.unit.cold);
+        self.guessed_wrong(step);
+        self.followed.push(back);
+        self.end_record_aside(self.next_exit());
+        self.make_up(false);
+        self.mark_cold_spilled(IN_RCX, spilled);
+        choose_landing(&mut self.unit.cold);
+        self.unit.cold.jump_from_table(offset::RETURNS);
+        self.exit(abi::INDIRECT_CALL, step.piece, pc, 0, 0, 0);
+        pushed.push(&mut self.unit.hot);
+        self.mark(to, Spilled::default());
+    }
+
+    /// An exit that says where a guess was, and that nobody leaves by: see [`abi::GUESS`].
+    fn guessed_wrong(&mut self, step: &Step) {
+        let (pc, piece) = (step.pc(), step.piece as u16);
+        self.unit.exits.push(Exit { kind: abi::GUESS, to: pc, from: pc, piece, ..Exit::NONE });
+    }
+
+    /// A return that leads to `to`, which comes next, if nobody has changed where.
+    pub(super) fn follow_return(&mut self, step: &Step, to: u64) {
+        let spilled = self.take_return(step);
+        let elsewhere = self.compare(to);
+        self.mark_cold(STEP);
+        self.unit.cold.raw(&elsewhere);
+        self.end_record_aside(self.next_exit());
+        self.mark_cold_spilled(IN_RCX, spilled);
+        choose_landing(&mut self.unit.cold);
+        self.unit.cold.jump_from_table(offset::RETURNS);
+        self.exit(abi::RETURN, step.piece, step.pc(), 0, 0, 0);
+        self.mark(to, Spilled::default());
+        self.followed.pop();
     }
 
     /// Goes on if `rcx`, which is spilled, is an address, and out of the way otherwise: then what is returned puts the

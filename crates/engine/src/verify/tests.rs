@@ -49,6 +49,7 @@ impl Made<'_> {
             entrance: self.entrance,
             tells_targets: self.counter.is_some(),
             calls: &|_, _| None,
+            made_up: &[],
             marks: false,
             tags: None,
         };
