@@ -5,7 +5,7 @@
 
 use super::emit::Buffer;
 use super::free::Free;
-use super::{Progress, STEP, Spilled, Step, Unit, Way, Writer, leave, rare};
+use super::{Progress, STEP, Spilled, Step, Then, Unit, Way, Writer, leave, rare};
 use crate::thread::offset;
 use core::mem::offset_of;
 use relive_abi::engine as abi;
@@ -158,7 +158,9 @@ impl Way {
         let Some(step) = self.steps.get(at) else { return };
         let (pc, piece) = (step.pc(), step.piece as usize);
         self.steps.truncate(at);
-        self.next = pc;
+        // A branch whose target came next does not lead there any more if it is not taken.
+        let branch = self.steps.last().filter(|step| step.then == Then::Taken);
+        self.next = branch.map_or(pc, |branch| branch.insn.next_addr().0);
         self.pieces.truncate(piece + 1);
         self.pieces[piece].end = pc;
         if self.pieces[piece].start == pc {
