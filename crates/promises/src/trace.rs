@@ -177,7 +177,7 @@ fn segment(body: &[u8]) -> Vec<u8> {
     }
     for _ in 0..values.min(body.len() as u64 / 10) {
         let (slot, value) = (take(2) as u32, take(8));
-        memory.push(slot, &[value.to_le_bytes()], 0);
+        memory.push(slot, &[value.to_le_bytes()]);
         local.value(value);
     }
     let streams = if flags & 2 != 0 { local.finish() } else { [control.finish(), memory.finish()] };

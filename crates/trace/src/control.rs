@@ -172,6 +172,36 @@ impl<K: Kept> Default for ControlEncoder<K> {
     }
 }
 
+/// What is expected, as long as that is what comes.
+pub(crate) struct Following<'a, K> {
+    /// At hand for as long as this takes.
+    past: &'a mut [K; PAST],
+    to: u32,
+    from: u32,
+}
+
+impl<K: Copy> Following<'_, K> {
+    /// What was kept of the tag that is expected.
+    #[inline(always)]
+    pub(crate) fn expected(&self) -> K {
+        self.past[self.from as usize % PAST]
+    }
+
+    /// It has come, and this is kept of it.
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, kept: K) {
+        self.past[self.to as usize % PAST] = kept;
+        self.to = self.to.wrapping_add(1);
+        self.from = self.from.wrapping_add(1);
+    }
+
+    /// The number of the next tag.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> u32 {
+        self.to
+    }
+}
+
 #[expect(private_bounds, reason = "others keep tags alone")]
 impl<K: Kept> ControlEncoder<K> {
     /// Nothing yet.
@@ -193,63 +223,19 @@ impl<K: Kept> ControlEncoder<K> {
         }
     }
 
-    /// What was kept of the tag that is expected, if it is not so long ago that another has taken its place.
-    pub(crate) fn expected(&self) -> Option<K> {
-        let Foresight { now, again, .. } = self.foresight;
-        (now.wrapping_sub(again) <= PAST as u32).then(|| self.foresight.expected())
+    /// To append tags as long as they are expected. Afterwards it has to be said [how many](Self::go_on) these were.
+    #[inline(always)]
+    pub(crate) fn follow(&mut self) -> Following<'_, K> {
+        let Foresight { past, now, again, .. } = &mut self.foresight;
+        Following { past, to: *now, from: *again }
     }
 
-    /// The number of the next tag.
-    pub(crate) fn now(&self) -> u32 {
-        self.foresight.now
-    }
-
-    /// How far back the tag lies that is expected.
-    pub(crate) fn distance(&self) -> u32 {
-        self.foresight.now.wrapping_sub(self.foresight.again)
-    }
-
-    /// The number of the tag that is asked for if the next is not expected, if it is not the next.
-    pub(crate) fn looked_up(&self) -> u32 {
-        self.foresight.places[self.foresight.place()]
-    }
-
-    /// What was kept of the last tags, the first of them first.
-    pub(crate) fn latest(&self, count: u32) -> impl Iterator<Item = &K> {
-        let Foresight { past, now, .. } = &self.foresight;
-        (0..count).map(move |n| &past[now.wrapping_sub(count - n) as usize % PAST])
-    }
-
-    /// Appends so many tags that were expected, of which others [say](Self::put) what to keep.
+    /// Goes on behind so many tags that were expected.
+    #[inline(always)]
     pub(crate) fn go_on(&mut self, count: u32) {
         let Foresight { now, again, .. } = &mut self.foresight;
         (*now, *again) = (now.wrapping_add(count), again.wrapping_add(count));
         self.len += u64::from(count);
-    }
-
-    /// Keeps something of a tag, by its number.
-    pub(crate) fn put(&mut self, number: u32, kept: K) {
-        self.foresight.past[number as usize % PAST] = kept;
-    }
-
-    /// Appends tags as long as they are expected: what was kept of the one that is, is told to `next`, which says what to keep of it here,
-    /// if it is the next.
-    #[inline(always)]
-    pub(crate) fn push_expected(&mut self, most: u32, mut next: impl FnMut(&K) -> Option<K>) -> u32 {
-        let Foresight { past, now, again, .. } = &mut self.foresight;
-        // Kept at hand for as long as this takes.
-        let past = &mut **past;
-        let (start, mut to, mut from) = (*now, *now, *again);
-        while to.wrapping_sub(start) < most {
-            let Some(kept) = next(&past[from as usize % PAST]) else { break };
-            past[to as usize % PAST] = kept;
-            to = to.wrapping_add(1);
-            from = from.wrapping_add(1);
-        }
-        (*now, *again) = (to, from);
-        let count = to.wrapping_sub(start);
-        self.len += u64::from(count);
-        count
     }
 
     /// Appends as many of these tags as were expected, [`BLOCK`] at a time if they are all there and `is_next` says so.

@@ -39,15 +39,19 @@
 //! Most of what is written down of a loop changes by the same as the last time, or as the last time that a thread went the same way. To ask a
 //! pointer what that was takes less time than to look it up, and finds more than what the same place of the program did last.
 
-use crate::columns::{put_number, take_number};
-use crate::difference::{fold, unfold};
+use crate::columns::take_number;
+use crate::difference::unfold;
 use crate::error::StreamError;
 use crate::frames::unpack;
 use crate::table::zeroed;
-use zstd::bulk::Compressor;
 
-/// How much [`zstd`] tries. Level 1 saves a fifth of the room, and takes a tenth more time for all of packing.
-const LEVEL: i32 = -4;
+mod encoder;
+mod lanes;
+
+pub(crate) use encoder::MOST;
+pub use encoder::ValueEncoder;
+pub(crate) use lanes::{Avx2, LANES, Narrow, Wide};
+
 /// In a head, a run that goes on elsewhere.
 const LONG: u32 = 31;
 /// How many bits of a head say what the difference is.
@@ -57,7 +61,7 @@ const LAST: u32 = 4;
 const BEFORE_LAST: u32 = 5;
 
 /// How many values are kept.
-pub(crate) const PAST: usize = 1 << 16;
+const PAST: usize = 1 << 16;
 const PLACES: usize = 1 << 14;
 
 const HEADS: usize = 0;
@@ -74,15 +78,7 @@ struct Slot {
     step: u64,
 }
 
-/// Where a value was that was packed.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Spot {
-    pub(crate) slot: u32,
-    /// Where in the segment, as it was written down, modulo 2³².
-    pub(crate) at: u32,
-}
-
-/// What foretells values, the same in writer and reader.
+/// What foretells values. The [writer](encoder) has the same, laid out so that it can go through many values at once.
 struct Foresight {
     past: Box<[u64; PAST]>,
     places: Box<[u32; PLACES]>,
@@ -94,12 +90,6 @@ struct Foresight {
 impl Foresight {
     fn new() -> Self {
         Self { past: zeroed(), places: zeroed(), now: 0, again: 0 }
-    }
-
-    fn forget(&mut self) {
-        // Nobody asks for anything in the past that is not written before.
-        self.places.fill(0);
-        (self.now, self.again) = (0, 0);
     }
 
     #[inline(always)]
@@ -116,305 +106,6 @@ impl Foresight {
 
     fn follow(&mut self, place: usize) {
         self.again = std::mem::replace(&mut self.places[place % PLACES], self.now);
-    }
-}
-
-/// Bytes at whose end something is written that may be shorter than what is copied.
-#[derive(Default)]
-struct Column {
-    bytes: Vec<u8>,
-    len: usize,
-}
-
-impl Column {
-    #[inline(always)]
-    fn push(&mut self, number: u64, len: usize) {
-        let end = self.len + 8;
-        if end > self.bytes.len() {
-            self.grow();
-        }
-        self.bytes[self.len..end].copy_from_slice(&number.to_le_bytes());
-        self.len += len;
-    }
-
-    #[cold]
-    fn push_number(&mut self, mut number: u32) {
-        while number >= 0x80 {
-            self.push((number as u8 | 0x80).into(), 1);
-            number >>= 7;
-        }
-        self.push(number.into(), 1);
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        self.bytes.resize(self.bytes.len() * 2 + 4096, 0);
-    }
-}
-
-/// Values that were not expected.
-struct Surprises {
-    /// Their numbers and differences, as far as they are not in columns yet, and how many these are. What lies behind has no meaning: whether
-    /// a value is one of them shows when it is there already, as nobody can foretell that.
-    numbers: Box<[u32; OPEN]>,
-    steps: Box<[u64; OPEN]>,
-    open: usize,
-    /// How many are in columns, of all streams.
-    closed: u64,
-    columns: [Column; COLUMNS],
-    /// The number of the value behind the last in the columns.
-    behind: u32,
-    /// The last difference in the columns, and the one before.
-    before: [u64; 2],
-}
-
-/// How many values may not be in columns yet.
-const OPEN: usize = 1 << 14;
-/// How many values are appended at once at most.
-pub(crate) const AT_ONCE: usize = OPEN;
-
-impl Surprises {
-    fn new() -> Self {
-        Self {
-            numbers: zeroed(),
-            steps: zeroed(),
-            open: 0,
-            closed: 0,
-            columns: Default::default(),
-            behind: 0,
-            before: [0; 2],
-        }
-    }
-
-    /// Takes a value that is one of them or not.
-    fn push(&mut self, number: u32, step: u64, is_one: bool) {
-        self.numbers[self.open % OPEN] = number;
-        self.steps[self.open % OPEN] = step;
-        self.open += usize::from(is_one);
-    }
-
-    /// Makes room for so many, at most [`OPEN`].
-    fn make_room(&mut self, count: usize) {
-        if self.open + count > OPEN {
-            self.close();
-        }
-    }
-
-    #[inline(never)]
-    fn close(&mut self) {
-        let open = std::mem::take(&mut self.open);
-        self.closed += open as u64;
-        for (&number, &step) in self.numbers.iter().zip(&*self.steps).take(open) {
-            let run = number.wrapping_sub(self.behind);
-            self.behind = number.wrapping_add(1);
-            let folded = fold(step as i64);
-            let bits = 63 - (folded | 1).leading_zeros();
-            // Which it is does not show before: there are no branches.
-            let new = u32::from(bits >= 8) + u32::from(bits >= 16) + u32::from(bits >= 32);
-            let class = if step == self.before[1] { BEFORE_LAST } else { new };
-            let class = if step == self.before[0] { LAST } else { class };
-            self.before = [step, self.before[0]];
-            self.columns[HEADS].push(u64::from(run.min(LONG) << CLASS_BITS | class), 1);
-            let len = if class < LAST { 1 << new } else { 0 };
-            self.columns[DIFFERENCES + new as usize].push(folded, len);
-            if run >= LONG {
-                self.columns[RUNS].push_number(run - LONG);
-            }
-        }
-    }
-}
-
-/// Writes a memory stream.
-pub struct ValueEncoder {
-    slots: Vec<Slot>,
-    /// In which stream each slot was last used: before that, nothing is known of it.
-    streams: Vec<u32>,
-    stream: u32,
-    foresight: Foresight,
-    /// As `foresight.past`: of which slot each value was, and where.
-    spots: Box<[Spot; PAST]>,
-    surprises: Surprises,
-    compressor: Compressor<'static>,
-}
-
-impl Default for ValueEncoder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl ValueEncoder {
-    /// Nothing yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            slots: Vec::new(),
-            streams: Vec::new(),
-            stream: 1,
-            foresight: Foresight::new(),
-            spots: zeroed(),
-            surprises: Surprises::new(),
-            compressor: Compressor::new(LEVEL).expect("a level that zstd has"),
-        }
-    }
-
-    /// There are so many slots at least.
-    pub fn make_room(&mut self, slots: usize) {
-        self.slots.resize(self.slots.len().max(slots), Slot::default());
-        self.streams.resize(self.slots.len(), 0);
-    }
-
-    /// Whether what is expected of values is not so long ago that others have taken their places.
-    pub(crate) fn is_recent(&self) -> bool {
-        self.foresight.now.wrapping_sub(self.foresight.again) <= PAST as u32
-    }
-
-    /// How many values have not been expected so far, in all streams.
-    pub(crate) fn surprises(&self) -> u64 {
-        self.surprises.closed + self.surprises.open as u64
-    }
-
-    /// How many slots there are.
-    pub(crate) fn slots(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// The number of the next value.
-    pub(crate) fn now(&self) -> u32 {
-        self.foresight.now
-    }
-
-    /// How far back the value lies whose difference is expected.
-    pub(crate) fn distance(&self) -> u32 {
-        self.foresight.now.wrapping_sub(self.foresight.again)
-    }
-
-    /// Of which slots the last values were, and where, the first of them first.
-    pub(crate) fn latest(&self, count: u32) -> impl Iterator<Item = Spot> {
-        (0..count).map(move |n| self.spots[self.foresight.now.wrapping_sub(count - n) as usize % PAST])
-    }
-
-    /// A value is not as expected, by its number: those before it have been told.
-    pub(crate) fn surprise(&mut self, number: u32, step: u64) {
-        self.surprises.make_room(1);
-        self.surprises.push(number, step, true);
-    }
-
-    /// Appends so many values of tags that were expected, of which others say the rest: which of them [were not](Self::surprise), what
-    /// [to keep](Self::put) of them, and [how they end](Self::set_last).
-    pub(crate) fn go_on(&mut self, count: u32) {
-        let Foresight { now, again, .. } = &mut self.foresight;
-        (*now, *again) = (now.wrapping_add(count), again.wrapping_add(count));
-    }
-
-    /// Keeps something of a value, by its number.
-    pub(crate) fn put(&mut self, number: u32, step: u64, spot: Spot) {
-        self.foresight.past[number as usize % PAST] = step;
-        self.spots[number as usize % PAST] = spot;
-    }
-
-    /// The last value of a slot.
-    pub(crate) fn set_last(&mut self, slot: u32, value: u64) {
-        self.slots[slot as usize].last = value;
-    }
-
-    /// Appends so many values of tags that were expected, at most [`AT_ONCE`]: each lies in `bytes` as far behind the one that it follows
-    /// as `shift` says, and `start` is where `bytes` begin. What it follows must be [recent](Self::is_recent).
-    ///
-    /// # Panics
-    /// If they are not there.
-    #[inline(never)]
-    pub(crate) fn push_expected(&mut self, bytes: &[u8], start: u32, shift: u32, count: usize) {
-        self.surprises.make_room(count);
-        // All of it is at hand for as long as this takes.
-        let (past, spots, slots) = (&mut *self.foresight.past, &mut *self.spots, &mut self.slots[..]);
-        let (mut to, mut from) = (self.foresight.now, self.foresight.again);
-        let (numbers, steps) = (&mut *self.surprises.numbers, &mut *self.surprises.steps);
-        let mut open = self.surprises.open;
-        for _ in 0..count {
-            let Spot { slot, at } = spots[from as usize % PAST];
-            let at = at.wrapping_add(shift);
-            let value = bytes[at.wrapping_sub(start) as usize..].first_chunk().expect("it is there");
-            let value = u64::from_le_bytes(*value);
-            let last = &mut slots[slot as usize].last;
-            let step = value.wrapping_sub(*last);
-            *last = value;
-            numbers[open % OPEN] = to;
-            steps[open % OPEN] = step;
-            open += usize::from(step != past[from as usize % PAST]);
-            past[to as usize % PAST] = step;
-            spots[to as usize % PAST] = Spot { slot, at };
-            to = to.wrapping_add(1);
-            from = from.wrapping_add(1);
-        }
-        (self.foresight.now, self.foresight.again, self.surprises.open) = (to, from, open);
-    }
-
-    /// Appends the values of a tag that was expected, from this slot on. They are there.
-    ///
-    /// # Panics
-    /// If there are no such slots.
-    pub fn push(&mut self, slot: u32, values: &[[u8; 8]], at: u32) {
-        self.push_all(slot, values, at, |foresight, _, step| foresight.expected() != step);
-    }
-
-    /// Appends the values of a tag that was not expected, from this slot on. They are there. Where that leads is what the control stream
-    /// says.
-    ///
-    /// # Panics
-    /// If there are no such slots.
-    pub fn push_new(&mut self, slot: u32, values: &[[u8; 8]], at: u32, place: usize) {
-        self.push_all(slot, values, at, |_, known, step| std::mem::replace(known, step) != step);
-        self.foresight.follow(place);
-    }
-
-    #[inline(always)]
-    fn push_all(
-        &mut self,
-        slot: u32,
-        values: &[[u8; 8]],
-        at: u32,
-        mut is_surprise: impl FnMut(&Foresight, &mut u64, u64) -> bool,
-    ) {
-        let slots = self.slots[slot as usize..][..values.len()].iter_mut();
-        let streams = &mut self.streams[slot as usize..];
-        for (i, ((known, stream), value)) in slots.zip(streams).zip(values).enumerate() {
-            if std::mem::replace(stream, self.stream) != self.stream {
-                *known = Slot::default();
-            }
-            let value = u64::from_le_bytes(*value);
-            let step = value.wrapping_sub(known.last);
-            known.last = value;
-            self.surprises.make_room(1);
-            let is_surprise = is_surprise(&self.foresight, &mut known.step, step);
-            self.surprises.push(self.foresight.now, step, is_surprise);
-            let spot = Spot { slot: slot + i as u32, at: at.wrapping_add(i as u32 * 8) };
-            self.spots[self.foresight.now as usize % PAST] = spot;
-            self.foresight.learn(step);
-        }
-    }
-
-    /// The stream. From here on, it is a new one.
-    #[must_use]
-    pub fn finish(&mut self) -> Vec<u8> {
-        self.surprises.close();
-        let mut stream = Vec::new();
-        let columns = self.surprises.columns.each_mut().map(|column| {
-            let len = std::mem::take(&mut column.len);
-            put_number(&mut stream, len as u64);
-            if len == 0 {
-                return Vec::new();
-            }
-            self.compressor.compress(&column.bytes[..len]).expect("memory for what is packed")
-        });
-        for column in &columns[..COLUMNS - 1] {
-            put_number(&mut stream, column.len() as u64);
-        }
-        columns.iter().for_each(|column| stream.extend_from_slice(column));
-        (self.surprises.behind, self.surprises.before) = (0, [0; 2]);
-        self.stream += 1;
-        self.foresight.forget();
-        stream
     }
 }
 

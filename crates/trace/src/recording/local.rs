@@ -1,5 +1,6 @@
 //! Packs the records of a segment without looking back: see [`crate::local`].
 
+use super::Traced;
 use super::buffer::Buffer;
 use super::executed::Executed;
 use super::records::{Packed, Special};
@@ -8,7 +9,7 @@ use crate::local::columns::Packer;
 use crate::local::control::{self, AT_ONCE, Pen};
 use crate::local::values::{self, Spot};
 use crate::replay::Wrong;
-use crate::units::{Out, Units};
+use crate::units::Out;
 use relive_abi::trace::{MOST_TAGS, SPECIAL, Tag, count_of, tag_of};
 
 /// So many values of a record are noted without asking how many there are.
@@ -100,24 +101,24 @@ impl Local {
     pub(super) fn pack<const MEMORY: bool>(
         &mut self,
         buffer: &Buffer,
-        units: &Units,
-        shapes: &Shapes,
+        traced: &Traced,
         executed: &mut Executed,
         packed: &mut Packed,
     ) -> Result<(), Wrong> {
+        let shapes = &traced.shapes;
         self.control.make_room(shapes.len());
-        self.values.make_room(if MEMORY { units.slots() as usize } else { 0 });
+        self.values.make_room(if MEMORY { shapes.slots() } else { 0 });
         let bytes = &**buffer;
         let mut at = 0;
         loop {
-            let stop = self.pack_some::<MEMORY>(bytes, &mut at, units, shapes, executed, packed);
+            let stop = self.pack_some::<MEMORY>(bytes, &mut at, traced, executed, packed);
             match stop {
                 None => {}
                 Some(Stop::End) => return Ok(()),
                 Some(Stop::Wrong(wrong)) => return Err(wrong),
                 Some(Stop::Special(tag)) => {
                     at += size_of::<Tag>();
-                    at += self.special::<MEMORY>(tag, bytes, at, units, executed, packed)?;
+                    at += self.special::<MEMORY>(tag, bytes, at, traced, executed, packed)?;
                 }
             }
         }
@@ -129,19 +130,18 @@ impl Local {
         &mut self,
         bytes: &[u8],
         at: &mut usize,
-        units: &Units,
-        shapes: &Shapes,
+        traced: &Traced,
         executed: &mut Executed,
         packed: &mut Packed,
     ) -> Option<Stop> {
-        let (count, noted, stop) = self.find::<MEMORY>(bytes, at, shapes, packed);
+        let (count, noted, stop) = self.find::<MEMORY>(bytes, at, &traced.shapes, packed);
         self.control.prepare(&self.pen);
         let mut pen = self.pen;
         for n in 0..count {
             let (tag, out) = self.tags[n];
             if !self.control.push(&mut pen, tag, out) {
                 pen = self.control.push_new(pen, tag, out);
-                self.note(tag, units, executed);
+                self.note(tag, traced, executed);
             }
         }
         self.pen = pen;
@@ -191,12 +191,13 @@ impl Local {
 
     /// A unit is executed, perhaps for the first time: then nothing is known of it.
     #[inline(never)]
-    fn note(&mut self, tag: Tag, units: &Units, executed: &mut Executed) {
-        let Some((unit, _)) = units.find(tag) else { return };
+    fn note(&mut self, tag: Tag, traced: &Traced, executed: &mut Executed) {
+        let Traced { process, shapes } = traced;
+        let Some((unit, _)) = process.units.find(tag) else { return };
         if executed.note(unit) {
             self.control.forget(unit.first, unit.exits.len());
-            if units.is_of_memory() {
-                self.values.forget(unit.operations.slot, unit.operations.values() as usize);
+            if process.units.is_of_memory() {
+                self.values.forget(shapes.first_slot(unit.first), unit.operations.values() as usize);
             }
         }
     }
@@ -208,20 +209,20 @@ impl Local {
         tag: Tag,
         bytes: &[u8],
         at: usize,
-        units: &Units,
+        traced: &Traced,
         executed: &mut Executed,
         packed: &mut Packed,
     ) -> Result<usize, Wrong> {
         if tag & SPECIAL == 0 {
             return Err(Wrong::UnknownTag(tag_of(tag)));
         }
-        let special = Special::find(tag, &bytes[at..], units)?;
+        let special = Special::find(tag, &bytes[at..], &traced.process.units)?;
         self.pen = self.control.push_new(self.pen, tag, Out::default());
         if let Some((unit, steps)) = special.stopped {
-            self.note(unit.first, units, executed);
+            self.note(unit.first, traced, executed);
             packed.instructions += steps as u64;
             if MEMORY {
-                let first = Spot { slot: unit.operations.slot, at: at as u32 };
+                let first = Spot { slot: traced.shapes.first_slot(unit.first), at: at as u32 };
                 (0..special.values.len()).for_each(|n| self.values.push(bytes, &[first.behind(n)]));
             }
         }

@@ -5,10 +5,11 @@ mod buffer;
 mod executed;
 mod habit;
 mod local;
+#[cfg(test)]
+mod one_by_one;
 mod packing;
 mod past;
 mod records;
-mod rounds;
 mod scan;
 mod seams;
 mod shapes;

@@ -5,12 +5,11 @@ use super::buffer::Buffer;
 use super::executed::Executed;
 use super::habit::{Followed, Habit};
 use super::local::Local;
-use super::rounds::{Place, Rounds};
-use super::shapes::{Brief, FEW, Passed, Shape, Shapes};
+use super::shapes::{Brief, Passed, Shape, Shapes};
 use crate::control::{BLOCK, Kept as _};
 use crate::replay::Wrong;
 use crate::units::{Unit, Units, Words};
-use crate::values;
+use crate::values::{self, Avx2, Narrow, Wide};
 use crate::{ControlEncoder, ValueEncoder};
 use relive_abi::trace::{Tag, payload, stopped_values, tag_of};
 use std::sync::{PoisonError, RwLock};
@@ -36,21 +35,34 @@ impl Packed {
 }
 
 /// Packs one segment after the other; keeps its tables.
-#[derive(Default)]
 pub(super) struct Packing {
+    /// If the processor has it.
+    avx2: Option<Avx2>,
     /// Of a trace of control flow alone, which has no values.
     alone: ControlEncoder<Brief>,
     control: ControlEncoder<Passed>,
     values: ValueEncoder,
-    rounds: Rounds,
-    /// Where in the segment the buffer begins that is being packed, modulo 2³².
-    start: u32,
     executed: Executed,
     /// The other way.
     local: Local,
     is_local: bool,
     /// How many tags of the segment were not expected.
     new_tags: u64,
+}
+
+impl Default for Packing {
+    fn default() -> Self {
+        Self {
+            avx2: Avx2::here(),
+            alone: ControlEncoder::default(),
+            control: ControlEncoder::default(),
+            values: ValueEncoder::default(),
+            executed: Executed::default(),
+            local: Local::default(),
+            is_local: false,
+            new_tags: 0,
+        }
+    }
 }
 
 /// What a special tag says.
@@ -87,9 +99,6 @@ impl<'a> Special<'a> {
     }
 }
 
-/// How many records are packed at once at most, so that there are not too many values.
-const AT_ONCE: u32 = values::AT_ONCE as u32 / FEW as u32;
-
 impl Packing {
     /// Packs records, as far as they make sense.
     pub(super) fn pack(&mut self, records: &[Buffer], traced: &RwLock<Traced>, habit: &Habit) -> Packed {
@@ -98,9 +107,7 @@ impl Packing {
         self.new_tags = 0;
         let surprises = self.values.surprises();
         let mut is_of_memory = false;
-        self.start = 0;
-        self.rounds.begin(self.values.surprises());
-        for buffer in 0..records.len() {
+        for bytes in records {
             // One after the other, so that nobody who has something to add waits long.
             let traced = traced.read().unwrap_or_else(PoisonError::into_inner);
             let Traced { process, shapes } = &*traced;
@@ -109,17 +116,13 @@ impl Packing {
             self.executed.make_room(units.all().len());
             let (local, executed) = (&mut self.local, &mut self.executed);
             let result = match is_of_memory {
-                true if self.is_local => {
-                    local.pack::<true>(&records[buffer], units, shapes, executed, &mut packed)
-                }
-                false if self.is_local => {
-                    local.pack::<false>(&records[buffer], units, shapes, executed, &mut packed)
-                }
+                true if self.is_local => local.pack::<true>(bytes, &traced, executed, &mut packed),
+                false if self.is_local => local.pack::<false>(bytes, &traced, executed, &mut packed),
                 true => {
-                    self.values.make_room(units.slots() as usize);
-                    self.pack_one::<true>(records, buffer, units, shapes, &mut packed)
+                    self.values.make_room(shapes.slots());
+                    self.pack_one::<true>(bytes, units, shapes, &mut packed)
                 }
-                false => self.pack_one::<false>(records, buffer, units, shapes, &mut packed),
+                false => self.pack_one::<false>(bytes, units, shapes, &mut packed),
             };
             if let Err(wrong) = result {
                 packed.wrong = Some(wrong);
@@ -141,90 +144,47 @@ impl Packing {
 
     fn pack_one<const MEMORY: bool>(
         &mut self,
-        records: &[Buffer],
-        buffer: usize,
+        bytes: &[u8],
         units: &Units,
         shapes: &Shapes,
         packed: &mut Packed,
     ) -> Result<(), Wrong> {
-        let bytes = &*records[buffer];
         let mut at = 0;
-        let result = loop {
-            if at >= bytes.len() {
-                break Ok(());
-            }
-            let most = if MEMORY { self.pass_rounds(records, buffer, &mut at, packed) } else { 0 };
+        loop {
             let (count, steps) = match MEMORY {
-                true => self.pass_expected(bytes, &mut at, most),
+                true => self.pass_expected(bytes, &mut at),
                 false => self.pass_expected_alone(bytes, &mut at),
             };
             packed.instructions += steps;
             packed.records += u64::from(count);
-            if MEMORY {
-                self.rounds.passed(count);
-                if count == most {
-                    continue;
-                }
-                self.rounds.settle_one(&mut self.control);
-            }
-            let Some((word, behind)) = bytes[at..].split_first_chunk() else { break Ok(()) };
+            let Some((word, behind)) = bytes[at..].split_first_chunk() else { return Ok(()) };
             let tag = tag_of(u32::from_le_bytes(*word));
             at += size_of::<Tag>();
             at += match shapes.get(tag) {
                 // What is begun here was not finished.
-                _ if tag == 0 => break Ok(()),
+                _ if tag == 0 => return Ok(()),
                 Some(shape) => {
                     let len = if MEMORY { shape.values() * 8 } else { 0 };
-                    let Some(values) = behind.get(..len) else { break Err(Wrong::CutShort) };
-                    self.push::<MEMORY>(shape, units, values.as_chunks().0, at);
+                    let values = behind.get(..len).ok_or(Wrong::CutShort)?;
+                    self.push::<MEMORY>(shape, units, values.as_chunks().0);
                     packed.instructions += shape.steps();
                     len
                 }
-                None => match self.special::<MEMORY>(tag, behind, units, packed, at) {
-                    Ok(len) => len,
-                    Err(wrong) => break Err(wrong),
-                },
+                None => self.special::<MEMORY>(tag, behind, units, shapes, packed)?,
             };
             packed.records += 1;
-        };
-        self.start = self.start.wrapping_add(bytes.len() as u32);
-        result
-    }
-
-    /// Packs rounds, if the thread goes round. How many records should be packed one by one before this is tried again, at most.
-    fn pass_rounds(&mut self, records: &[Buffer], buffer: usize, at: &mut usize, packed: &mut Packed) -> u32 {
-        if self.rounds.must_settle(&self.control) {
-            self.rounds.settle(|buffer| &records[buffer], &mut self.control, &mut self.values);
         }
-        let place = Place { bytes: &records[buffer], buffer, start: self.start, at: *at };
-        *at += self.rounds.pass(&place, &mut self.control, &mut self.values, packed);
-        self.rounds.patience(&self.control).min(AT_ONCE)
     }
 
-    /// Packs records that were expected and have plain shapes: how many, and how many instructions these are. What was expected says where
-    /// each of them is, so that nobody waits for the length of the one before.
-    #[inline(never)]
-    fn pass_expected(&mut self, bytes: &[u8], at: &mut usize, most: u32) -> (u32, u64) {
-        let expected = self.control.expected().filter(|_| self.values.is_recent());
-        let Some(expected) = expected else { return (0, 0) };
-        let start = self.start;
-        let shift = start.wrapping_add(*at as u32).wrapping_sub(expected.at);
-        // Where all values of a record are there.
-        let tags = &bytes[..bytes.len().saturating_sub(usize::from(FEW) * 8)];
-        let (mut steps, mut len) = (0, 0);
-        let count = self.control.push_expected(most, |passed: &Passed| {
-            let at = passed.at.wrapping_add(shift);
-            let word = tags.get(at.wrapping_sub(start) as usize..)?.first_chunk()?;
-            if u32::from_le_bytes(*word) != passed.word || passed.len == 0 {
-                return None;
-            }
-            steps += u64::from(passed.steps);
-            len += passed.len as usize;
-            Some(Passed { at, ..*passed })
-        });
-        self.values.push_expected(bytes, start, shift, (len - count as usize * size_of::<Tag>()) / 8);
-        *at += len;
-        (count, steps)
+    /// Packs records that were expected: how many, and how many instructions these are.
+    fn pass_expected(&mut self, bytes: &[u8], at: &mut usize) -> (u32, u64) {
+        let (control, values) = (&mut self.control, &mut self.values);
+        if let Some(avx2) = self.avx2 {
+            // SAFETY: this processor has it.
+            #[expect(unsafe_code, reason = "there is no other way to call what only some processors have")]
+            return unsafe { pass_with_avx2(avx2, control, values, bytes, at) };
+        }
+        pass(Narrow, control, values, bytes, at)
     }
 
     /// The same where there are no values.
@@ -242,15 +202,20 @@ impl Packing {
             });
             tags = &tags[count..];
             all += count as u32;
-            let count = self.alone.push_expected(BLOCK as u32, |brief| {
-                let (tag, behind) = tags.split_first()?;
-                if Tag::from_le_bytes(*tag) != brief.tag() || !brief.is_plain() {
-                    return None;
-                }
+            let mut following = self.alone.follow();
+            let mut count = 0;
+            while count < BLOCK as u32
+                && let Some((tag, behind)) = tags.split_first()
+                && let brief = following.expected()
+                && Tag::from_le_bytes(*tag) == brief.tag()
+                && brief.is_plain()
+            {
                 tags = behind;
                 steps += brief.steps();
-                Some(*brief)
-            });
+                following.keep(brief);
+                count += 1;
+            }
+            self.alone.go_on(count);
             all += count;
             if (count as usize) < BLOCK {
                 break;
@@ -261,9 +226,9 @@ impl Packing {
     }
 
     /// A record of a unit, whose values are there in the buffer.
-    fn push<const MEMORY: bool>(&mut self, shape: Shape, units: &Units, values: &[[u8; 8]], at: usize) {
+    fn push<const MEMORY: bool>(&mut self, shape: Shape, units: &Units, values: &[[u8; 8]]) {
         // None is expected that comes for the first time.
-        if self.append::<MEMORY>(shape, shape.slot(), values, at)
+        if self.append::<MEMORY>(shape, shape.slot(), values)
             && let Some((unit, _)) = units.find(shape.tag())
         {
             self.executed.note(unit);
@@ -271,21 +236,19 @@ impl Packing {
     }
 
     /// Appends a tag and its values. Whether it was not expected.
-    fn append<const MEMORY: bool>(&mut self, shape: Shape, slot: u32, values: &[[u8; 8]], at: usize) -> bool {
+    fn append<const MEMORY: bool>(&mut self, shape: Shape, slot: u32, values: &[[u8; 8]]) -> bool {
         if !MEMORY {
             let is_new = self.alone.push(shape.into()).is_some();
             self.new_tags += u64::from(is_new);
             return is_new;
         }
-        let at = self.start.wrapping_add(at as u32);
-        let place = self.control.push(Passed::new(shape, at.wrapping_sub(size_of::<Tag>() as u32)));
+        let place = self.control.push(shape.into());
         match place {
             Some(place) => {
-                self.values.push_new(slot, values, at, place);
+                self.values.push_new(slot, values, place);
                 self.new_tags += 1;
-                self.rounds.broken(self.values.now(), self.values.surprises());
             }
-            None => self.values.push(slot, values, at),
+            None => self.values.push(slot, values),
         }
         place.is_some()
     }
@@ -297,25 +260,25 @@ impl Packing {
         tag: Tag,
         bytes: &[u8],
         units: &Units,
+        shapes: &Shapes,
         packed: &mut Packed,
-        at: usize,
     ) -> Result<usize, Wrong> {
         let special = Special::find(tag, bytes, units)?;
         let mut slot = 0;
         if let Some((unit, steps)) = special.stopped {
-            slot = unit.operations.slot;
+            slot = shapes.first_slot(unit.first);
             self.executed.note(unit);
             packed.instructions += steps as u64;
         }
-        self.append::<MEMORY>(Shape::special(tag), slot, special.values, at);
+        self.append::<MEMORY>(Shape::special(tag), slot, special.values);
         packed.rest.extend_from_slice(special.own);
         Ok(special.len())
     }
 
-    /// There are so many slots at least.
+    /// As on a processor that has no more than all have.
     #[cfg(test)]
-    pub(super) fn make_room(&mut self, slots: usize) {
-        self.values.make_room(slots);
+    pub(super) fn narrow() -> Self {
+        Self { avx2: None, ..Self::default() }
     }
 
     /// The parts of the segment, of a trace with accesses to memory or without.
@@ -328,4 +291,51 @@ impl Packing {
         };
         [self.executed.finish(), control, values, rest]
     }
+}
+
+/// Packs records that were expected, as long as they come one after the other.
+#[inline(always)]
+fn pass(
+    wide: impl Wide,
+    control: &mut ControlEncoder<Passed>,
+    values: &mut ValueEncoder,
+    bytes: &[u8],
+    at: &mut usize,
+) -> (u32, u64) {
+    let (mut following, mut of_values) = (control.follow(), values.follow());
+    let (first, mut here, mut steps) = (following.now(), *at, 0);
+    // Where a record may have so many values.
+    while let Some(record) = bytes.get(here..).and_then(<[u8]>::first_chunk::<{ 4 + values::MOST * 8 }>) {
+        let passed = following.expected();
+        let (word, behind) = record.split_first_chunk().expect("a word");
+        let behind = behind.first_chunk().expect("as many as there may be");
+        if u32::from_le_bytes(*word) != passed.word {
+            break;
+        }
+        let Some(count) = passed.values() else { break };
+        if !of_values.push(wide, passed.line, behind, count) {
+            break;
+        }
+        following.keep(passed);
+        here += size_of::<Tag>() + count * 8;
+        steps += u64::from(passed.steps);
+    }
+    *at = here;
+    let (count, ended) = (following.now().wrapping_sub(first), of_values.end());
+    control.go_on(count);
+    values.go_on(ended);
+    (count, steps)
+}
+
+/// All of it together, so that nothing is called.
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn pass_with_avx2(
+    avx2: Avx2,
+    control: &mut ControlEncoder<Passed>,
+    values: &mut ValueEncoder,
+    bytes: &[u8],
+    at: &mut usize,
+) -> (u32, u64) {
+    pass(avx2, control, values, bytes, at)
 }

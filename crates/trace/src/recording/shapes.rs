@@ -3,7 +3,8 @@
 use crate::control::Kept;
 use crate::replay::Wrong;
 use crate::units::{Out, Units};
-use relive_abi::trace::{payload, stopped_values, tag_of, word};
+use crate::values::LANES;
+use relive_abi::trace::{MANY, count_of, payload, stopped_values, tag_of, word};
 
 /// What a tag says of its record. Two words, as there are many, and they are copied all the time.
 #[derive(Clone, Copy, Default, Debug)]
@@ -16,28 +17,21 @@ pub(super) struct Shape {
 
 /// There is such a tag.
 const EXISTS: u16 = 1 << 15;
-/// There are at most [`FEW`] values.
-const PLAIN: u16 = 1 << 14;
 /// What is left for the number of values.
-const VALUES: u16 = PLAIN - 1;
+const VALUES: u16 = EXISTS - 1;
 /// Where that is.
 const ABOVE: u32 = 48;
 /// And where it is said which exit it is.
 const OUT: u32 = 32;
 
-/// How many values a plain shape has at most.
-pub(super) const FEW: u16 = 15;
-
 impl Shape {
     /// Of an exit.
-    fn new(tag: u32, slot: u32, steps: u32, values: u16, out: Out) -> Option<Self> {
+    fn new(tag: u32, slot: u32, steps: u32, values: u16, out: Out) -> Self {
         // No unit is so long that its numbers do not fit.
-        let values = Some(values).filter(|&values| values <= VALUES)?;
-        let flags = EXISTS | if values <= FEW { PLAIN } else { 0 };
         let tag_and_slot = u64::from(tag) | u64::from(slot) << 32;
-        let steps_and_values =
-            u64::from(steps) | u64::from(out.0) << OUT | u64::from(values | flags) << ABOVE;
-        Some(Self { tag_and_slot, steps_and_values })
+        let what = if values <= VALUES { values | EXISTS } else { 0 };
+        let steps_and_values = u64::from(steps) | u64::from(out.0) << OUT | u64::from(what) << ABOVE;
+        Self { tag_and_slot, steps_and_values }
     }
 
     /// Of a special tag.
@@ -73,16 +67,10 @@ impl Shape {
         usize::from(self.flags() & VALUES)
     }
 
-    /// Whether there are few values, and nothing else belongs to it.
-    #[inline(always)]
-    fn is_plain(&self) -> bool {
-        self.flags() & PLAIN != 0
-    }
-
     /// Whether it is one, and has so many values.
     #[inline(always)]
     pub(super) fn has_values(&self, count: usize) -> bool {
-        usize::from(self.flags() & !PLAIN) == usize::from(EXISTS) | count
+        usize::from(self.flags()) == usize::from(EXISTS) | count
     }
 
     /// How many instructions were executed.
@@ -103,12 +91,10 @@ impl Shape {
 pub(super) struct Passed {
     /// The first word of the record.
     pub(super) word: u32,
-    /// Where in the segment it was, as it was written down, modulo 2³².
-    pub(super) at: u32,
+    /// In which line of [`LANES`] the slot of its first value is, which begins with it.
+    pub(super) line: u32,
     /// How many instructions were executed.
     pub(super) steps: u32,
-    /// How long it is; 0 if it has more than [`FEW`] values, or something else belongs to it.
-    pub(super) len: u32,
 }
 
 impl Kept for Passed {
@@ -118,11 +104,20 @@ impl Kept for Passed {
     }
 }
 
+impl From<Shape> for Passed {
+    fn from(shape: Shape) -> Self {
+        let word = word(shape.tag(), shape.values() as u16);
+        Self { word, line: shape.slot() / LANES as u32, steps: shape.steps() as u32 }
+    }
+}
+
 impl Passed {
-    /// A record at some place.
-    pub(super) fn new(shape: Shape, at: u32) -> Self {
-        let len = if shape.is_plain() { (size_of::<u32>() + shape.values() * 8) as u32 } else { 0 };
-        Self { word: word(shape.tag(), shape.values() as u16), at, steps: shape.steps() as u32, len }
+    /// How many values it has, if it is of a unit and says so.
+    #[inline(always)]
+    pub(super) fn values(&self) -> Option<usize> {
+        // Nothing has been written down where there is a zero.
+        let is_plain = self.word != 0 && count_of(self.word) < MANY.into();
+        is_plain.then_some(count_of(self.word) as usize)
     }
 }
 
@@ -166,6 +161,8 @@ impl Brief {
 pub(super) struct Shapes {
     all: Vec<Shape>,
     units: usize,
+    /// Where the slots of the next unit begin. Those of each begin with a line of their own, so these are not the numbers that units give them.
+    slots: u32,
 }
 
 impl Shapes {
@@ -177,9 +174,9 @@ impl Shapes {
             for (n, (exit, way)) in unit.exits.iter().zip(&operations.ways).enumerate() {
                 let tag = (first + n) as u32;
                 let out = units.exits().out(tag).unwrap_or_default();
-                let shape = Shape::new(tag, operations.slot, exit.steps, way.values, out);
-                self.all[first + n] = shape.unwrap_or_default();
+                self.all[first + n] = Shape::new(tag, self.slots, exit.steps, way.values, out);
             }
+            self.slots += operations.values().next_multiple_of(LANES as u32);
         }
         self.units = units.all().len();
     }
@@ -187,10 +184,11 @@ impl Shapes {
     /// Of tags from 0 on, each with the slot of its first value, how many instructions it stands for and how many values it has.
     #[cfg(test)]
     pub(super) fn of(tags: impl Iterator<Item = (u32, u32, u16)>) -> Self {
-        let shape = |(tag, (slot, steps, values))| {
-            Shape::new(tag as u32, slot, steps, values, Out::default()).unwrap_or_default()
-        };
-        Self { all: tags.enumerate().map(shape).collect(), units: 0 }
+        let shape =
+            |(tag, (slot, steps, values))| Shape::new(tag as u32, slot, steps, values, Out::default());
+        let all: Vec<Shape> = tags.enumerate().map(shape).collect();
+        let slots = all.iter().map(|shape| shape.slot() + shape.values() as u32).max().unwrap_or_default();
+        Self { all, units: 0, slots }
     }
 
     /// How much belongs to a tag: values, if there are some, and what special tags have behind them.
@@ -207,6 +205,16 @@ impl Shapes {
     /// How many there may be.
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// How many slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.slots as usize
+    }
+
+    /// The first slot of the unit that has this tag.
+    pub(super) fn first_slot(&self, tag: u32) -> u32 {
+        self.all.get(tag as usize).map_or(0, Shape::slot)
     }
 
     /// By tag. Not all exist.

@@ -93,8 +93,8 @@ pub(crate) fn write_values(values: &[(u32, u64)]) -> Vec<u8> {
     for ((slot, value), place) in values.iter().zip(places(values.iter().map(|(slot, _)| *slot))) {
         let values = [value.to_le_bytes()];
         match place {
-            Some(place) => encoder.push_new(*slot, &values, 0, place),
-            None => encoder.push(*slot, &values, 0),
+            Some(place) => encoder.push_new(*slot, &values, place),
+            None => encoder.push(*slot, &values),
         }
     }
     encoder.finish()
