@@ -62,7 +62,7 @@ impl ValueEncoder {
     ///
     /// # Panics
     /// If they are not there, or there are no such slots.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn push(&mut self, bytes: &[u8], spots: &[Spot]) {
         let count = spots.len();
         if self.lens.len() < self.values + count || self.bytes.len() < self.len + (count + 1) * 8 {
@@ -77,8 +77,7 @@ impl ValueEncoder {
             let slot = &mut slots[spot.slot as usize];
             let step = value.wrapping_sub(slot.last);
             let folded = fold(step as i64);
-            let is_longer = |bits: u32| usize::from(folded >> bits != 0);
-            let len = 1 + is_longer(8) + is_longer(16) + is_longer(24) + 4 * is_longer(32);
+            let len = 8 - (folded | 1).leading_zeros() as usize / 8;
             // Whether it is expected does not show before: there is no branch.
             let len = if step == slot.step { 0 } else { len };
             *slot = Slot { last: value, step };

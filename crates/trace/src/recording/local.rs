@@ -10,15 +10,20 @@ use crate::local::control::{self, AT_ONCE, Pen};
 use crate::local::values::{self, Spot};
 use crate::replay::Wrong;
 use crate::units::Out;
-use relive_abi::trace::{MOST_TAGS, SPECIAL, Tag, count_of, tag_of};
+use crate::values::Avx2;
+use relive_abi::trace::{MANY, MOST_TAGS, SPECIAL, Tag, count_of, tag_of};
 
 /// So many values of a record are noted without asking how many there are.
 const FEW: usize = 4;
-/// So many values are noted at once, if no record has more.
-const NOTED: usize = AT_ONCE * 4;
+/// How many a record may have that says how many these are.
+const MOST: usize = MANY as usize - 1;
+/// So many values are noted at once at least.
+const NOTED: usize = AT_ONCE * FEW;
 
 /// Packs without looking back.
 pub(super) struct Local {
+    /// If the processor has it.
+    avx2: Option<Avx2>,
     pen: Pen,
     control: control::ControlEncoder,
     values: values::ValueEncoder,
@@ -31,8 +36,16 @@ pub(super) struct Local {
 impl Default for Local {
     fn default() -> Self {
         let (control, values) = Default::default();
-        let (tags, noted) = (crate::table::zeroed(), vec![Spot::default(); NOTED]);
-        Self { pen: Pen::default(), control, values, tags, noted, packer: Packer::default() }
+        let (tags, noted) = (crate::table::zeroed(), vec![Spot::default(); NOTED + MOST]);
+        Self {
+            avx2: Avx2::here(),
+            pen: Pen::default(),
+            control,
+            values,
+            tags,
+            noted,
+            packer: Packer::default(),
+        }
     }
 }
 
@@ -45,9 +58,9 @@ struct Found {
     steps: u64,
 }
 
-/// Finds records as long as they are those of units, and have few values. It takes no longer than to get from one to the next, which is why it is
-/// apart and does as little as can be.
-#[inline(never)]
+/// Finds records as long as they are those of units, and say how many values they have. It takes no longer than to get from one to the next, which is
+/// why it is apart and does as little as can be.
+#[inline(always)]
 fn find_plain<const MEMORY: bool>(
     bytes: &[u8],
     at: usize,
@@ -61,7 +74,7 @@ fn find_plain<const MEMORY: bool>(
         let word = u32::from_le_bytes(*word);
         // Special tags are greater.
         let count = count_of(word) as usize;
-        if count > FEW {
+        if count > MOST {
             break;
         }
         let tag = word & (MOST_TAGS - 1);
@@ -71,10 +84,17 @@ fn find_plain<const MEMORY: bool>(
         }
         if MEMORY {
             let Some(behind) = behind.get(count * 8..) else { break };
-            let Some(room) = noted.get_mut(values..values + FEW) else { break };
+            let Some(room) = noted.get_mut(values..values + MOST) else { break };
             let here = at + (bytes.len() - rest.len()) + size_of::<Tag>();
             let first = Spot { slot: shape.slot(), at: here as u32 };
-            room.iter_mut().enumerate().for_each(|(n, spot)| *spot = first.behind(n));
+            for (n, spot) in room[..FEW].iter_mut().enumerate() {
+                *spot = first.behind(n);
+            }
+            if count > FEW {
+                for (n, spot) in room[..count].iter_mut().enumerate().skip(FEW) {
+                    *spot = first.behind(n);
+                }
+            }
             values += count;
             rest = behind;
         } else {
@@ -124,9 +144,46 @@ impl Local {
         }
     }
 
+    fn pack_some<const MEMORY: bool>(
+        &mut self,
+        bytes: &[u8],
+        at: &mut usize,
+        traced: &Traced,
+        executed: &mut Executed,
+        packed: &mut Packed,
+    ) -> Option<Stop> {
+        match self.avx2 {
+            Some(_) => {
+                // SAFETY: this processor has it.
+                #[expect(
+                    unsafe_code,
+                    reason = "there is no other way to call what only some processors have"
+                )]
+                unsafe {
+                    self.pack_some_with_avx2::<MEMORY>(bytes, at, traced, executed, packed)
+                }
+            }
+            None => self.pack_some_anywhere::<MEMORY>(bytes, at, traced, executed, packed),
+        }
+    }
+
+    /// All of it together, so that all of it has what the processor has.
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn pack_some_with_avx2<const MEMORY: bool>(
+        &mut self,
+        bytes: &[u8],
+        at: &mut usize,
+        traced: &Traced,
+        executed: &mut Executed,
+        packed: &mut Packed,
+    ) -> Option<Stop> {
+        self.pack_some_anywhere::<MEMORY>(bytes, at, traced, executed, packed)
+    }
+
     /// Packs at most [`AT_ONCE`] records: first it is found out where they are, then tags are packed, then values. Each of these has little
     /// to keep in mind, and nothing in it depends on which tags and values these are.
-    fn pack_some<const MEMORY: bool>(
+    #[inline(always)]
+    fn pack_some_anywhere<const MEMORY: bool>(
         &mut self,
         bytes: &[u8],
         at: &mut usize,
@@ -153,6 +210,7 @@ impl Local {
     }
 
     /// Finds the next records, at most [`AT_ONCE`]: notes how many there are, and how many values they have.
+    #[inline(always)]
     fn find<const MEMORY: bool>(
         &mut self,
         bytes: &[u8],
@@ -164,7 +222,7 @@ impl Local {
         *at += found.len;
         packed.instructions += found.steps;
         let (number, noted) = (found.records, found.values);
-        if number == AT_ONCE || noted > NOTED - FEW {
+        if number == AT_ONCE || noted > NOTED {
             return (number, noted, None);
         }
         // What comes here is not plain.
