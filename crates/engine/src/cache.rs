@@ -4,9 +4,11 @@
 //! change or go away; then every way to it leads to the engine again. The code itself stays, as a thread may be in
 //! it.
 
+use crate::asked::Asked;
 use crate::flow::{Source, is_call};
 use crate::guard::Guard;
 use crate::log::Log;
+use crate::made_up::MadeUp;
 use crate::making::{Made, Wanted, threshold};
 use crate::maps::Maps;
 use crate::places::{NONE, Places};
@@ -19,7 +21,6 @@ use crate::translate::{self, CALL_LEN, DROP, Entrance, Exit, Leg, Mark, Piece, R
 use crate::versions::Versions;
 use crate::whereabouts::Whereabouts;
 use crate::written::{WayOut, Written};
-use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use relive_abi::PAGE;
@@ -61,10 +62,10 @@ pub struct Entry {
     pub(crate) older: Option<u32>,
     /// Of a unit of a program that is traced: the jump that everybody comes through, and where it leads if nobody wants to know how often
     /// that is; 0 if there is none.
-    door: [u64; 2],
+    pub(crate) door: [u64; 2],
     /// Whether somebody wants to know.
-    is_watched: bool,
-    is_valid: bool,
+    pub(crate) is_watched: bool,
+    pub(crate) is_valid: bool,
     /// Its number in the log.
     record: u32,
     /// What it takes for known, and what of it it needs: see [`crate::versions`].
@@ -116,6 +117,8 @@ pub struct Cache {
     pub(crate) made_up: HashMap<u64, MadeUp>,
     /// What place is what place in the program, for units whose code can change.
     pub(crate) marks: HashMap<u32, Vec<Mark>>,
+    /// The same for units that were asked for last.
+    asked: Asked,
     pub(crate) sites: Sites,
     /// Where returns go.
     pub returns: Returns,
@@ -156,6 +159,7 @@ impl Cache {
             calls: HashMap::new(),
             made_up: HashMap::new(),
             marks: HashMap::new(),
+            asked: Asked::default(),
             sites: Sites::reserve(),
             returns: Returns::reserve(),
             regions: Regions::new(most),
@@ -296,7 +300,7 @@ impl Cache {
     }
 
     /// Memory for code near a place.
-    fn region(&mut self, near: u64, maps: &mut Maps) -> &mut Region {
+    pub(crate) fn region(&mut self, near: u64, maps: &mut Maps) -> &mut Region {
         let (region, is_new) = self.regions.near(near);
         if is_new {
             maps.hide(region.start(), region.end());
@@ -338,36 +342,14 @@ impl Cache {
         }
     }
 
-    /// The same in a program that is traced, for a thread that has written down `words` last.
-    pub fn heat_traced(&mut self, old: u32, words: &[u32], maps: &mut Maps, log: &mut Log) {
-        let entry = &mut self.units[old as usize];
-        let (true, [door, on]) = (entry.is_valid, entry.door) else { return };
-        entry.is_watched = false;
-        patch(door, on);
-        let legs = self.usual_way_by_records(old, words, maps);
-        if legs.is_empty() {
-            // Those who have the pointer in the same register need not come through the door any more.
-            let pc = self.units[old as usize].pc;
-            let mut way = self.places.way(pc);
-            while let Some(number) = way {
-                let exit = self.exits[number as usize];
-                if exit.leads == old && exit.aside.is_some() {
-                    self.link(number, old, maps, log);
-                }
-                way = exit.next();
-            }
-            return;
-        }
-        if let Some(new) = self.replace(old, legs, maps, log) {
-            let body = self.units[new as usize].body;
-            if reaches(door, body) {
-                patch(door, body);
-            }
-        }
-    }
-
     /// Replaces a unit by one that follows a way that was chosen.
-    fn replace(&mut self, old: u32, legs: Vec<Leg>, maps: &mut Maps, log: &mut Log) -> Option<u32> {
+    pub(crate) fn replace(
+        &mut self,
+        old: u32,
+        legs: Vec<Leg>,
+        maps: &mut Maps,
+        log: &mut Log,
+    ) -> Option<u32> {
         let Entry { pc, call_entrance, known, .. } = self.units[old as usize];
         let entrance = if call_entrance == 0 { Entrance::Jump } else { Entrance::Call };
         let wanted = Wanted { legs, known, instead_of: Some(old), ..Wanted::new(pc, entrance) };
@@ -470,7 +452,7 @@ impl Cache {
     }
 
     /// Lets an exit lead to a unit, and says where whoever has just left by it goes on.
-    fn link(&mut self, number: u32, unit: u32, maps: &mut Maps, log: &mut Log) -> u64 {
+    pub(crate) fn link(&mut self, number: u32, unit: u32, maps: &mut Maps, log: &mut Log) -> u64 {
         let exit = self.exits[number as usize];
         let Entry { body, record, call_entrance, .. } = self.units[unit as usize];
         let counter = self.written.as_mut().and_then(|w| w.way(exit.source, Some(record), log));
@@ -523,35 +505,6 @@ impl Cache {
         }
         *place = put(&code).next_multiple_of(8);
         code.at
-    }
-
-    /// Sees to it that a call can be made up for, if it is known, and says where. Others that make it do not come back there then: whoever
-    /// returns finds only one landing.
-    pub(crate) fn make_up(&mut self, back: u64, maps: &mut Maps) -> Option<u64> {
-        if let Some(call) = self.made_up.get(&back) {
-            return Some(call.at);
-        }
-        let &KnownCall { at, body, .. } = self.calls.get(&back)?;
-        let region = self.region(back, maps);
-        let mut code = Buffer::new(region.cold);
-        if !reaches(code.here(), body) {
-            return None;
-        }
-        let landing = translate::make_up(&mut code, back, body);
-        region.cold = put(&code).next_multiple_of(8);
-        self.made_up.insert(back, MadeUp { at: code.at, landing, body });
-        self.returns.put(back, landing);
-        // Threads remember it.
-        translate::close_landing(at + CALL_LEN);
-        Some(code.at)
-    }
-
-    /// A call is not what it was.
-    fn forget_made_up(&mut self, back: u64) {
-        if let Some(call) = self.made_up.remove(&back) {
-            self.returns.remove(back);
-            translate::close_landing(call.landing);
-        }
     }
 
     /// Somewhere for returns to arrive that no call has made.
@@ -670,9 +623,12 @@ impl Cache {
     }
 
     /// What places of the program there are in a unit; `None` if its code is not the same any more.
-    fn marks(&mut self, number: u32, maps: &Maps) -> Option<Cow<'_, [Mark]>> {
+    fn marks(&mut self, number: u32, maps: &Maps) -> Option<&[Mark]> {
         if let Some(marks) = self.marks.get(&number) {
-            return Some(Cow::Borrowed(marks));
+            return Some(marks);
+        }
+        if let Some(known) = self.asked.of(number) {
+            return Some(&self.asked.all[known].1);
         }
         let unit = &self.units[number as usize];
         let request = Request {
@@ -696,7 +652,7 @@ impl Cache {
             again.open_end();
         }
         let is_same = (again.hot.size(), again.cold.size()) == (unit.hot.1, unit.cold.1);
-        is_same.then_some(Cow::Owned(again.marks))
+        is_same.then(|| self.asked.keep(number, again.marks))
     }
 
     /// Where in the cache a call of the kernel comes back to that the program makes at `pc`.
@@ -791,16 +747,6 @@ pub(crate) struct KnownCall {
     pub at: u64,
     /// Behind the landing.
     pub body: u64,
-}
-
-/// Where a call is made up for.
-#[derive(Clone, Copy)]
-pub(crate) struct MadeUp {
-    /// The call; behind it returns arrive.
-    pub at: u64,
-    landing: u64,
-    /// Behind the landing.
-    body: u64,
 }
 
 /// Where a return arrives.

@@ -3,10 +3,12 @@
 //! Units that follow such a way leave one record where there were several, and of registers that are known at the end of
 //! one piece nothing has to be written down in the next.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, patch};
+use crate::log::Log;
 use crate::maps::Maps;
 use crate::places::NONE;
 use crate::traces::{MOST_BYTES, MOST_LEGS, NEAR, is_plain};
+use crate::translate::emit::reaches;
 use crate::translate::{Leg, Source as _, Then, can_compare};
 use alloc::vec::Vec;
 use relive_abi::engine as abi;
@@ -32,6 +34,34 @@ struct Call {
 }
 
 impl Cache {
+    /// A place of a program that is traced is often entered, by a thread that has written down `words` last.
+    pub fn heat_traced(&mut self, old: u32, words: &[u32], maps: &mut Maps, log: &mut Log) {
+        let entry = &mut self.units[old as usize];
+        let (true, [door, on]) = (entry.is_valid, entry.door) else { return };
+        entry.is_watched = false;
+        patch(door, on);
+        let legs = self.usual_way_by_records(old, words, maps);
+        if legs.is_empty() {
+            // Those who have the pointer in the same register need not come through the door any more.
+            let pc = self.units[old as usize].pc;
+            let mut way = self.places.way(pc);
+            while let Some(number) = way {
+                let exit = self.exits[number as usize];
+                if exit.leads == old && exit.aside.is_some() {
+                    self.link(number, old, maps, log);
+                }
+                way = exit.next();
+            }
+            return;
+        }
+        if let Some(new) = self.replace(old, legs, maps, log) {
+            let body = self.units[new as usize].body;
+            if reaches(door, body) {
+                patch(door, body);
+            }
+        }
+    }
+
     /// The way from the beginning of a unit, in a thread that has written down `words` last; none if there is no usual one.
     pub(crate) fn usual_way_by_records(&self, head: u32, words: &[u32], maps: &Maps) -> Vec<Leg> {
         let Some(exits) = (0..LONGEST.min(words.len())).find_map(|from| self.exits_of(&words[from..])) else {
@@ -51,7 +81,7 @@ impl Cache {
             let Some(unit) = self.unit_at_exit(exit) else { break };
             values += u32::from(self.exits[exit as usize].values);
             let before = legs.len();
-            let is_usual = at.iter().filter(|&&at| exits[at] == exit).count() * 2 > at.len();
+            let is_usual = at.iter().filter(|&&at| exits[at] == exit).count() * 4 >= at.len() * 3;
             let all = at.len();
             at.retain(|&at| exits[at] == exit && at + 1 < exits.len());
             let next: Vec<u64> = at.iter().filter_map(|&at| self.start_of(exits[at + 1])).collect();

@@ -18,6 +18,7 @@
 
 extern crate alloc;
 
+pub mod asked;
 pub mod boot;
 pub mod cache;
 pub mod dispatch;
@@ -35,6 +36,7 @@ pub mod kernel_writes;
 pub mod limits;
 pub mod lock;
 pub mod log;
+pub mod made_up;
 pub mod making;
 pub mod maps;
 pub mod masks;

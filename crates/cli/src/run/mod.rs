@@ -171,18 +171,18 @@ pub(crate) fn status(error: &anyhow::Error) -> u8 {
 
 /// What the engine did, over all processes.
 #[derive(Default)]
-struct Total {
+pub(crate) struct Total {
     processes: u64,
     sum: Statistics,
 }
 
 impl Total {
-    fn add(&mut self, one: &Statistics) {
+    pub(crate) fn add(&mut self, one: &Statistics) {
         self.processes += 1;
         self.sum.add(one);
     }
 
-    fn show(&self) {
+    pub(crate) fn show(&self) {
         let Self { processes, sum } = self;
         eprintln!("processes       {:>15}", grouped(*processes));
         eprintln!("translations    {:>15}   in {} bytes of code", grouped(sum.units), grouped(sum.code));

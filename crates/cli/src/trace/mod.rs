@@ -8,6 +8,7 @@ use crate::analyze::on_line::question;
 use crate::console::say;
 use crate::functions::Functions;
 use crate::output::grouped;
+use crate::run::Total;
 use crate::traced::Traced;
 use analyses::{Analyses, Whole};
 use anyhow::{Context as _, Result, bail};
@@ -94,6 +95,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=65536))]
     cache_size: u64,
 
+    /// Say on standard error what the engine did: translations, links, look-ups, time
+    #[arg(long)]
+    engine_stats: bool,
+
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -115,7 +120,7 @@ fn trace(args: &Args) -> Result<Ended> {
     let options = Options {
         command: args.command.clone(),
         count: false,
-        time: false,
+        time: args.engine_stats,
         verify: false,
         follow: args.follow_children == "yes",
         cache_len: args.cache_size << 20,
@@ -138,6 +143,7 @@ fn trace(args: &Args) -> Result<Ended> {
     let mut recording = Recording::new(&about, plan);
     let mut line = Line::new();
     let mut said = false;
+    let mut total = Total::default();
     let done = {
         let mut sink = |news: News<'_>| match news {
             News::Process { number, pid, parent } => recording.process(number, pid, parent),
@@ -155,9 +161,12 @@ fn trace(args: &Args) -> Result<Ended> {
                 }
             }
         };
-        relive_launch::trace(&options, &mut |_, _| {}, &mut sink)?
+        relive_launch::trace(&options, &mut |_, process| total.add(&process.statistics), &mut sink)?
     };
     line.clear();
+    if args.engine_stats {
+        total.show();
+    }
     say_if_incomplete(&done);
     let failed = recording.failed().filter(|_| !said);
     let recorded = recording.finish();
@@ -184,7 +193,11 @@ fn without_recording(args: &Args, options: &Options) -> Result<Ended> {
             raw += bytes.as_ref().len() as u64;
         }
     };
-    let done = relive_launch::trace(options, &mut |_, _| {}, &mut sink)?;
+    let mut total = Total::default();
+    let done = relive_launch::trace(options, &mut |_, process| total.add(&process.statistics), &mut sink)?;
+    if args.engine_stats {
+        total.show();
+    }
     say_if_incomplete(&done);
     say!("relive: {} bytes were written down, and not stored", grouped(raw));
     Ok(done.ended)
