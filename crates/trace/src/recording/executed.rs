@@ -2,6 +2,7 @@
 
 use crate::columns::put_number;
 use crate::units::Unit;
+use zstd::bulk::Compressor;
 
 /// Which units are executed.
 #[derive(Default)]
@@ -28,8 +29,8 @@ impl Executed {
     }
 
     /// All of them. From here on, there are none.
-    pub(super) fn finish(&mut self) -> Vec<u8> {
-        let packed = zstd::bulk::compress(&self.numbers, 3).expect("memory for what is packed");
+    pub(super) fn finish(&mut self, compressor: &mut Compressor<'_>) -> Vec<u8> {
+        let packed = compressor.compress(&self.numbers).expect("memory for what is packed");
         self.forget();
         packed
     }

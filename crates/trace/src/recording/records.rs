@@ -13,6 +13,10 @@ use crate::values::{self, Avx2, Narrow, Wide};
 use crate::{ControlEncoder, ValueEncoder};
 use relive_abi::trace::{Tag, payload, stopped_values, tag_of};
 use std::sync::{PoisonError, RwLock};
+use zstd::bulk::Compressor;
+
+/// How much [`zstd`] tries with what is not made of columns.
+const LEVEL: i32 = 3;
 
 /// What was found in the records of a segment.
 #[derive(Default)]
@@ -48,6 +52,8 @@ pub(super) struct Packing {
     is_local: bool,
     /// How many tags of the segment were not expected.
     new_tags: u64,
+    /// Packs what is not made of columns. To make one takes longer than what there is of that in a segment.
+    compressor: Compressor<'static>,
 }
 
 impl Default for Packing {
@@ -61,6 +67,7 @@ impl Default for Packing {
             local: Local::default(),
             is_local: false,
             new_tags: 0,
+            compressor: Compressor::new(LEVEL).expect("a level that zstd has"),
         }
     }
 }
@@ -283,13 +290,13 @@ impl Packing {
 
     /// The parts of the segment, of a trace with accesses to memory or without.
     pub(super) fn finish(&mut self, memory: bool, packed: &Packed) -> [Vec<u8>; 4] {
-        let rest = zstd::bulk::compress(&packed.rest, 3).expect("memory for what is packed");
+        let rest = self.compressor.compress(&packed.rest).expect("memory for what is packed");
         let [control, values] = match memory {
             _ if self.is_local => self.local.finish(),
             true => [self.control.finish(), self.values.finish()],
             false => [self.alone.finish(), self.values.finish()],
         };
-        [self.executed.finish(), control, values, rest]
+        [self.executed.finish(&mut self.compressor), control, values, rest]
     }
 }
 
