@@ -55,8 +55,7 @@ pub(crate) fn threshold(entrance: Entrance, legs: &[Leg], is_traced: bool) -> u3
     const OFTEN_TRACED: u32 = 2000;
     match entrance {
         _ if !legs.is_empty() => 0,
-        Entrance::Head if is_traced => OFTEN_TRACED,
-        _ if is_traced => 3 * OFTEN_TRACED,
+        _ if is_traced => OFTEN_TRACED,
         Entrance::Head => OFTEN,
         _ => 0,
     }

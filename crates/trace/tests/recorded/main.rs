@@ -67,6 +67,11 @@ fn aligned_accesses() {
 }
 
 #[test]
+fn habits() {
+    compare(&bare("habits.c", include_str!("programs/habits.c")), Ended::Exit(0), false);
+}
+
+#[test]
 fn threads() {
     compare(&bare("threads.c", include_str!("programs/threads.c")), Ended::Exit(0), false);
 }
