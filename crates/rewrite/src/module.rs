@@ -573,7 +573,7 @@ fn placed(
     let tight = Tight::find(cfg, &image.elf, flow);
     let extent = options.wanted.extent(id);
     if options.mode == Mode::Functions && extent == Extent::All {
-        return (Plan::functions(flow), Promotions { lines: lines(cfg, &tight), ..Promotions::default() });
+        return (Plan::functions(flow), Promotions { lines: lines(cfg, &tight, None), ..Promotions::default() });
     }
     let measured = options.weights.and_then(|w| w.frequencies(function.entry, cfg, &image.elf, flow));
     let often = measured.unwrap_or_else(|| Frequencies::estimate(cfg, &image.elf, flow));
