@@ -156,7 +156,7 @@ impl Bench {
 fn total(text: &str) -> Option<f64> {
     let said =
         text.lines().filter_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
-    said.last()?.split_whitespace().next()?.parse().ok()
+    said.next_back()?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
