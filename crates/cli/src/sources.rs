@@ -35,7 +35,7 @@ struct Fit {
 }
 
 /// The share of lines that no code can come from, above which it is another tree. In nine programs and both releases of each (in C and C++, one in
-/// Rust), no line of a line table is impossible in the right tree; in that of the release before or after, 1.7 to 35 % are.
+/// Rust), no line of a line table is impossible in the right tree; in that of the release before or after, 0.9 to 35 % are.
 const WRONG: f64 = 0.005;
 
 /// By how many times better lines must fit the other way round for the trees to be swapped.
