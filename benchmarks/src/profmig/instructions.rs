@@ -1,5 +1,6 @@
 //! The same costs in instructions, which no machine decides: how many the program, everything it starts and relive itself execute in user
-//! mode. `relive run` counts them, block by block. Other programs may run meanwhile.
+//! mode. `relive run` counts them, block by block; where it does not see all of a rewritten program, callgrind does. Other programs may run
+//! meanwhile.
 
 use super::bench::{ALL, Bench, SHORTEST, full, rest};
 use super::kept::{self, Costs};
@@ -23,10 +24,39 @@ fn complete(costs: &Costs) -> Result<()> {
     Ok(())
 }
 
+/// Who counts what a program executes.
+#[derive(Clone, Copy, PartialEq)]
+enum Counter {
+    /// `relive run`: the program and everything around it.
+    Relive,
+    /// valgrind: the program alone, twenty times slower than natively.
+    Callgrind,
+}
+
+impl Counter {
+    /// Where its counts are kept.
+    fn file(self) -> &'static str {
+        match self {
+            Self::Relive => "instructions.json",
+            Self::Callgrind => "callgrind.json",
+        }
+    }
+}
+
 impl Bench {
     /// What is not known yet is counted, each once.
     pub(crate) fn instructions(&self, methods: &[String]) -> Result<Costs> {
-        let path = self.file("instructions.json");
+        let costs = self.counted(Counter::Relive, &[])?;
+        if complete(&costs).is_ok() {
+            return self.counted(Counter::Relive, methods);
+        }
+        let costs = self.counted(Counter::Callgrind, methods)?;
+        complete(&costs)?;
+        Ok(costs)
+    }
+
+    fn counted(&self, by: Counter, methods: &[String]) -> Result<Costs> {
+        let path = self.file(by.file());
         let mut costs: Costs = kept::or_make(&path, || Ok(Costs::default()))?;
         let mut know = |what: String, count: &dyn Fn() -> Result<f64>| -> Result<()> {
             if costs.get(&what).is_none() {
@@ -35,25 +65,50 @@ impl Bench {
             }
             Ok(())
         };
-        know("native".to_owned(), &|| self.executed_by(&self.new, ALL))?;
+        know("native".to_owned(), &|| self.counted_by(by, &self.new, ALL))?;
         for (behaviour, _) in BEHAVIOURS {
             let program = self.file(&full(behaviour));
             know(format!("instrument {behaviour}"), &|| {
                 self.executed(&self.rewriting(behaviour, &self.file("rewritten")))
             })?;
-            know(format!("full {behaviour}"), &|| self.executed_by(&program, ALL))?;
+            know(format!("full {behaviour}"), &|| self.counted_by(by, &program, ALL))?;
             for method in methods {
                 let program = self.file(&rest(method, behaviour));
                 if program.exists() {
                     know(format!("own {method} {behaviour}"), &|| {
-                        self.executed_by_relive(method, behaviour)
+                        self.executed_by_relive(by, method, behaviour)
                     })?;
-                    know(format!("rest {method} {behaviour}"), &|| self.executed_by(&program, ALL))?;
+                    know(format!("rest {method} {behaviour}"), &|| self.counted_by(by, &program, ALL))?;
                 }
             }
         }
-        complete(&costs)?;
         Ok(costs)
+    }
+
+    fn counted_by(&self, by: Counter, program: &Path, inputs: &str) -> Result<f64> {
+        match by {
+            Counter::Relive => self.executed_by(program, inputs),
+            Counter::Callgrind => self.executed_under_valgrind(program, inputs),
+        }
+    }
+
+    /// A program on some inputs, alone: what each of its processes executed stands in a file of its own.
+    fn executed_under_valgrind(&self, program: &Path, inputs: &str) -> Result<f64> {
+        let folder = tempfile::tempdir_in(self.file("tmp"))?;
+        let mut command = self.running(program, inputs);
+        // setarch comes first; what it executes until it becomes the program is not written down.
+        let runner = format!(
+            "valgrind --tool=callgrind --trace-children=yes --callgrind-out-file={}",
+            folder.path().join("%p").display()
+        );
+        self.time(command.env("RUNNER", runner))?;
+        let mut sum = 0.0;
+        for file in std::fs::read_dir(folder.path())? {
+            let text = String::from_utf8_lossy(&std::fs::read(file?.path())?).into_owned();
+            sum += total(&text).context("callgrind tells of no instructions")?;
+        }
+        ensure!(sum > 0.0, "nothing ran under valgrind: is it installed?");
+        Ok(sum)
     }
 
     /// A program on some inputs.
@@ -62,12 +117,14 @@ impl Bench {
     }
 
     /// What `relive reprofile` itself executes. A checked run counts as if the program were measured in full in it: that is the most it can be.
-    fn executed_by_relive(&self, method: &str, behaviour: &str) -> Result<f64> {
+    fn executed_by_relive(&self, by: Counter, method: &str, behaviour: &str) -> Result<f64> {
         let [plan, merged, program] = ["own.json", "own.rprof", "own"].map(|name| self.file(name));
         let command = self.reprofile(method, behaviour, SHORTEST, [&plan, &merged, &program]);
         let own = self.executed_with(&command, &["--follow-children=no"])?;
-        let checked =
-            if method == OURS { self.executed_by(&self.file(&full(behaviour)), SHORTEST)? } else { 0.0 };
+        let checked = match method {
+            OURS => self.counted_by(by, &self.file(&full(behaviour)), SHORTEST)?,
+            _ => 0.0,
+        };
         Ok(own + checked)
     }
 
@@ -95,9 +152,22 @@ impl Bench {
     }
 }
 
+/// What a file of callgrind says was executed in all.
+fn total(text: &str) -> Option<f64> {
+    let said =
+        text.lines().filter_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
+    said.next_back()?.split_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn callgrind_tells_a_total() {
+        assert_eq!(total("version: 1\nsummary: 12\nfn=(1)\n1 2\ntotals: 12\n"), Some(12.0));
+        assert_eq!(total("version: 1\n"), None);
+    }
 
     #[test]
     fn what_counts_more_executes_more() {

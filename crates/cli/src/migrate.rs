@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let carried = carry(new.clone(), &both, &likely);
         let to = &args.to;
         let planning = Planning { old, new: &new, matching, carried: &carried, to, likely: &likely };
-        plan = Some(planning.plan(&args.choice)?);
+        plan = Some(planning.plan(&args.choice, Vec::new())?);
         Ok(carried)
     })?;
     drop(progress);

@@ -177,6 +177,14 @@ pub(crate) fn open(path: &Path) -> Result<Plan> {
     Plan::read(&read(path)?).with_context(|| path.display().to_string())
 }
 
+/// What the old and the new build did on the same input.
+pub(crate) struct CheckedRun {
+    pub(crate) old: Module,
+    /// Where that is from.
+    pub(crate) old_path: PathBuf,
+    pub(crate) fresh: Module,
+}
+
 /// An old profile and what is to come of it.
 pub(crate) struct Planning<'a> {
     pub(crate) old: &'a Module,
@@ -190,8 +198,8 @@ pub(crate) struct Planning<'a> {
 }
 
 impl Planning<'_> {
-    /// Decides what is measured again.
-    pub(crate) fn plan(&self, choice: &Choice) -> Result<Plan> {
+    /// Decides what is measured again, by what `choice` says and by runs that were `checked` already.
+    pub(crate) fn plan(&self, choice: &Choice, checked: Vec<CheckedRun>) -> Result<Plan> {
         let behaviours = choice.behaviours()?;
         let behaviours: Vec<&Behaviour> = behaviours.iter().collect();
         let builds = Builds::new(self.old, self.new, self.matching);
@@ -226,7 +234,7 @@ impl Planning<'_> {
         let affected = analysis.affected(&builds, &changes);
         let (name, decisions) = if choice.impact == Impact::Checked {
             let budget = Budget::new(self.carried, &behaviours, choice.budget).within(choice.limit);
-            let runs = self.checks(choice, &behaviours, budget)?;
+            let runs = self.checks(choice, checked, &behaviours, budget)?;
             let checks: Vec<Check<'_>> =
                 runs.iter().map(|(carried, fresh)| Check { carried, fresh }).collect();
             let (carried, behaviours) = (self.carried, &behaviours[..]);
@@ -263,34 +271,40 @@ impl Planning<'_> {
     fn checks(
         &self,
         choice: &Choice,
+        mut checked: Vec<CheckedRun>,
         behaviours: &[&Behaviour],
         budget: Budget,
     ) -> Result<Vec<(Module, Module)>> {
-        if choice.check.is_empty() && !candidates(self.carried, behaviours, budget).is_empty() {
+        if checked.is_empty()
+            && choice.check.is_empty()
+            && !candidates(self.carried, behaviours, budget).is_empty()
+        {
             bail!(
                 "--impact checked needs a run to go by: --check OLD FRESH, profiles of the old and the new build on \
                  the same input, a short one"
             );
         }
-        choice
-            .check
-            .chunks_exact(2)
-            .map(|pair| {
-                let [old_path, fresh_path] = pair else { bail!("--check takes two profiles") };
-                let old = crate::build::choose(profiles::open(old_path)?.modules, old_path, self.to)?;
-                let fresh = crate::build::choose(profiles::open(fresh_path)?.modules, fresh_path, self.to)?;
-                if fresh.build_id != self.new.build_id {
-                    bail!(
-                        "{}: not a profile of {}; --check takes one of the old build and one of the new build",
-                        fresh_path.display(),
-                        self.to.display()
-                    );
-                }
+        for pair in choice.check.chunks_exact(2) {
+            let [old_path, fresh_path] = pair else { bail!("--check takes two profiles") };
+            let old = crate::build::choose(profiles::open(old_path)?.modules, old_path, self.to)?;
+            let fresh = crate::build::choose(profiles::open(fresh_path)?.modules, fresh_path, self.to)?;
+            if fresh.build_id != self.new.build_id {
+                bail!(
+                    "{}: not a profile of {}; --check takes one of the old build and one of the new build",
+                    fresh_path.display(),
+                    self.to.display()
+                );
+            }
+            checked.push(CheckedRun { old, old_path: old_path.clone(), fresh });
+        }
+        checked
+            .into_iter()
+            .map(|CheckedRun { old, old_path, fresh }| {
                 let own;
                 let matching = if old.checksum == self.old.checksum {
                     self.matching
                 } else {
-                    own = match_builds(&fingerprint(&old, old_path)?, &fingerprint(self.new, self.to)?);
+                    own = match_builds(&fingerprint(&old, &old_path)?, &fingerprint(self.new, self.to)?);
                     &own
                 };
                 let carried = carry(self.new.clone(), &[Old { module: &old, matching }], self.likely);

@@ -3,10 +3,10 @@
 
 use crate::build::choose;
 use crate::command::{mentions_file, with_file};
-use crate::instrument::{CountMode, Made, NothingToMeasure, Subject, Wanted, write_program};
+use crate::instrument::{CountMode, Made, NothingToMeasure, Subject, Wanted, ground, write_program};
 use crate::matching::fingerprint;
 use crate::output::{grouped, percent, write_to};
-use crate::plan::{Choice, Impact, Planning};
+use crate::plan::{CheckedRun, Choice, Impact, Planning};
 use crate::profiles;
 use crate::progress::{Phase, Progress};
 use crate::remedy::with_remedy;
@@ -124,11 +124,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let weights = Weights::new(&carried);
     timings.lap("carry");
     progress.next();
-    let mut choice = args.choice.clone();
+    let choice = &args.choice;
+    let ground = ground(&args.to, &image, &program)?;
     let subject = Subject {
         binary: &args.to,
         image: &image,
         program: &program,
+        ground: &ground,
         lines: &lines,
         mode: CountMode::Edges.into(),
         calls: choice.behaviours()?.iter().any(|behaviour| behaviour.about.has_calls()),
@@ -140,25 +142,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let to = &args.to;
     let planning =
         Planning { old: &old, new: &new, matching: &matching, carried: &carried, to, likely: &likely };
-    let mut increments = 0;
+    let (mut increments, mut checked) = (0, Vec::new());
     if let (Impact::Checked, Some(profile), Some(command)) =
         (choice.impact, &args.check_profile, &args.check_command)
     {
         // Not only after the run.
-        profiles::open(profile)?;
-        let candidates = planning.candidates(&choice)?;
+        let on_short = choose(profiles::open(profile)?.modules, profile, to)?;
+        let candidates = planning.candidates(choice)?;
         if !candidates.is_empty()
             && let Some(some) =
                 made.program("check", &Wanted::blocks(&program, candidates), progress.watch())?
         {
             let fresh = made.measure(&some, &shell(command), "check")?;
-            increments += choose(profiles::open(&fresh)?.modules, &fresh, to)?.increments();
-            choice.check.extend([profile.clone(), fresh]);
+            let fresh = choose(profiles::open(&fresh)?.modules, &fresh, to)?;
+            increments += fresh.increments();
+            checked.push(CheckedRun { old: on_short, old_path: profile.clone(), fresh });
         }
     }
     timings.lap("check");
     progress.next();
-    let plan = planning.plan(&choice)?;
+    let plan = planning.plan(choice, checked)?;
     if let Some(path) = &args.plan {
         write_to(Some(path), |out| Ok(out.write_all(plan.write().as_bytes())?))?;
     }

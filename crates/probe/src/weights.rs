@@ -18,9 +18,8 @@ impl Weights {
     /// What `module` says. Functions that were not measured, or never ran, are not in it.
     #[must_use]
     pub fn new(module: &Module) -> Self {
-        let functions = module.functions.iter().filter(|f| !f.state.is_not_measured());
-        let counted = functions.map(|f| (LinkAddr(f.address), counted(f)));
-        Self { functions: counted.filter(|(_, counted)| counted.ran()).collect() }
+        let functions = module.functions.iter().filter(|f| !f.state.is_not_measured() && ran(f));
+        Self { functions: functions.map(|f| (LinkAddr(f.address), counted(f))).collect() }
     }
 
     /// How many functions have counts.
@@ -40,6 +39,13 @@ impl Weights {
     ) -> Option<Frequencies> {
         self.functions.get(&entry).map(|counted| Frequencies::measured(cfg, source, flow, counted))
     }
+}
+
+/// Whether anything of a function ran.
+fn ran(function: &Function) -> bool {
+    let mut counts =
+        function.blocks.iter().map(|block| block.count).chain(function.edges.iter().map(|edge| edge.count));
+    counts.any(|count| count.is_some_and(|count| count.value() > 0))
 }
 
 fn counted(function: &Function) -> Counted {

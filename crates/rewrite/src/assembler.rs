@@ -295,7 +295,7 @@ impl Assembler {
 
 /// Instructions without effect, as few as possible.
 fn fill(bytes: &mut Vec<u8>, mut len: u8) {
-    const NOPS: [&[u8]; 9] = [
+    const NOPS: [&[u8]; 11] = [
         &[0x90],
         &[0x66, 0x90],
         &[0x0f, 0x1f, 0x00],
@@ -305,9 +305,11 @@ fn fill(bytes: &mut Vec<u8>, mut len: u8) {
         &[0x0f, 0x1f, 0x80, 0, 0, 0, 0],
         &[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
         &[0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+        &[0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+        &[0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
     ];
     while len > 0 {
-        let part = len.min(9);
+        let part = len.min(NOPS.len() as u8);
         bytes.extend_from_slice(NOPS[usize::from(part) - 1]);
         len -= part;
     }

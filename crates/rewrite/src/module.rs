@@ -154,6 +154,42 @@ struct Ready {
     measured: Measured,
 }
 
+/// What is known of a module whatever is measured of it: made once, for all the times it is rewritten.
+pub struct Groundwork<'a, 'd> {
+    image: &'a Image<'d>,
+    program: &'a Program<'d>,
+    /// By function.
+    surveys: Vec<Survey>,
+    steady: Steady,
+    addends: Addends,
+    needs: Needs<'a, 'd>,
+}
+
+impl<'a, 'd> Groundwork<'a, 'd> {
+    /// Looks at every function.
+    ///
+    /// # Errors
+    /// Why the module cannot be rewritten at all.
+    pub fn new(image: &'a Image<'d>, program: &'a Program<'d>) -> Result<Self, Refusal> {
+        if image.go.is_some() {
+            return Err(Refusal::Go);
+        }
+        if image.elf.kind == Kind::SharedObject
+            && image.dynamic_symbols.iter().any(|s| s.defined && s.name == "_r_debug")
+        {
+            return Err(Refusal::Loader);
+        }
+        let surveys: Vec<Survey> = program.functions.par_iter().map(|f| survey(image, &f.cfg)).collect();
+        if let Some(i) = surveys.iter().position(|s| s.gs) {
+            return Err(Refusal::UsesGs(program.functions[i].name().into_owned()));
+        }
+        let kernel: Vec<bool> = surveys.iter().map(|s| s.syscall).collect();
+        let steady = Steady::new(image, program, &kernel);
+        let addends = Addends::new(image);
+        Ok(Self { image, program, surveys, steady, addends, needs: Needs::new(image, program) })
+    }
+}
+
 /// A module on its way.
 pub struct Rewriter<'a, 'd> {
     image: &'a Image<'d>,
@@ -161,7 +197,7 @@ pub struct Rewriter<'a, 'd> {
     options: &'a Options<'a>,
     old: Old<'d>,
     movables: Vec<Option<(Movable, Redirects, Promotions)>>,
-    needs: Needs<'a, 'd>,
+    needs: &'a Needs<'a, 'd>,
     /// What was decided.
     pub outline: Outline,
 }
@@ -171,28 +207,10 @@ impl<'a, 'd> Rewriter<'a, 'd> {
     ///
     /// # Errors
     /// Why the module cannot be rewritten at all.
-    pub fn new(
-        image: &'a Image<'d>,
-        program: &'a Program<'d>,
-        options: &'a Options<'a>,
-    ) -> Result<Self, Refusal> {
-        if image.go.is_some() {
-            return Err(Refusal::Go);
-        }
-        if image.elf.kind == Kind::SharedObject
-            && image.dynamic_symbols.iter().any(|s| s.defined && s.name == "_r_debug")
-        {
-            return Err(Refusal::Loader);
-        }
+    pub fn new(ground: &'a Groundwork<'a, 'd>, options: &'a Options<'a>) -> Result<Self, Refusal> {
+        let Groundwork { image, program, surveys, steady, addends, needs } = ground;
+        let (image, program) = (*image, *program);
         let old = Old::parse(image.elf.data)?;
-        let surveys: Vec<Survey> = program.functions.par_iter().map(|f| survey(image, &f.cfg)).collect();
-        if let Some(i) = surveys.iter().position(|s| s.gs) {
-            return Err(Refusal::UsesGs(program.functions[i].name().into_owned()));
-        }
-        let kernel: Vec<bool> = surveys.iter().map(|s| s.syscall).collect();
-        let steady = Steady::new(image, program, &kernel);
-        let addends = Addends::new(image);
-        let needs = Needs::new(image, program);
         options.watch.begin(program.functions.len());
         let mut decided: Vec<Result<Ready, Left>> = program
             .functions
@@ -204,7 +222,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
                     return Err(Left::NotWanted);
                 }
                 let cfg = &function.cfg;
-                let redirects = Redirects::find(image, &addends, cfg);
+                let redirects = Redirects::find(image, addends, cfg);
                 let redirected = |jump| redirects.is_copied(jump);
                 let movable = check(image, program, function, &surveys[i], &redirected)?;
                 let in_kernel =
@@ -222,11 +240,11 @@ impl<'a, 'd> Rewriter<'a, 'd> {
             .map(|(function, ready)| ready.as_ref().ok().map(|ready| (&function.cfg, &ready.measured.flow)))
             .collect();
         let is_partial = |i: usize| matches!(options.wanted.extent(FunctionId(i as u32)), Extent::Blocks(_));
-        let told = told_by_callers(image, &surveys, &moved, &is_partial);
+        let told = told_by_callers(image, surveys, &moved, &is_partial);
         decided.par_iter_mut().enumerate().for_each(|(i, ready)| {
             let Ok(Ready { promotions, measured, .. }) = ready else { return };
             (measured.plan, *promotions) =
-                placed(image, program, FunctionId(i as u32), &measured.flow, &needs, options, told[i]);
+                placed(image, program, FunctionId(i as u32), &measured.flow, needs, options, told[i]);
         });
         let outline = number(image, program, options, &mut decided);
         let mut movables = Vec::new();
@@ -386,7 +404,7 @@ impl<'a, 'd> Rewriter<'a, 'd> {
 
     /// All new code, by old address.
     fn emit(&self) -> Vec<Flat> {
-        let needs = &self.needs;
+        let needs = self.needs;
         self.options.watch.begin(self.outline.fates.len());
         let mut flats: Vec<Flat> = self
             .outline
@@ -573,9 +591,13 @@ fn placed(
     let tight = Tight::find(cfg, &image.elf, flow);
     let extent = options.wanted.extent(id);
     if options.mode == Mode::Functions && extent == Extent::All {
-        return (Plan::functions(flow), Promotions { lines: lines(cfg, &tight), ..Promotions::default() });
+        return (
+            Plan::functions(flow),
+            Promotions { lines: lines(cfg, &tight, None), ..Promotions::default() },
+        );
     }
     let measured = options.weights.and_then(|w| w.frequencies(function.entry, cfg, &image.elf, flow));
+    let lines = lines(cfg, &tight, measured.as_ref());
     let often = measured.unwrap_or_else(|| Frequencies::estimate(cfg, &image.elf, flow));
     let plan = |cheap| match (extent, options.mode) {
         (Extent::Blocks(blocks), _) => Plan::part(cfg, flow, &|block| blocks.contains(&block.0)),
@@ -589,7 +611,7 @@ fn placed(
     let liveness = Liveness::with_summaries(cfg, &image.elf, &convention(needs, cfg), &callees, summaries);
     let journeys = journeys(&tight, flow, &often, &liveness);
     let plan = plan(&journeys.iter().map(|(&header, journey)| (header, journey.price)).collect());
-    let promotions = promote(cfg, &tight, &journeys, flow, &plan, &often, &liveness);
+    let promotions = promote(lines, &tight, &journeys, flow, &plan, &often, &liveness);
     (plan, promotions)
 }
 

@@ -76,10 +76,21 @@ const JOURNEY: f64 = 1.5;
 /// By how much less often than the loop is entered a counter may be passed to be kept in a register.
 const SELDOM: f64 = 0.5;
 
-/// Loops that may fit on a line: the first block of each, and the last.
+/// So many rounds make up for the fill in front of a loop, up to six instructions that do nothing, and that whoever enters it from
+/// above goes through. Of what lz4 1.10.0 executed more with some of its loops counted, three quarters were fill in front of loops that ended at
+/// once; flac 1.5.0 has hot ones of four rounds.
+const ROUNDS: f64 = 16.0;
+
+/// Loops that may fit on a line: the first block of each, and the last. If it is known how `often` they run, only those that go round often enough
+/// to gain by it.
 #[must_use]
-pub fn lines(cfg: &Cfg, tight: &[Tight]) -> HashMap<BlockId, BlockId> {
+pub fn lines(cfg: &Cfg, tight: &[Tight], often: Option<&Frequencies>) -> HashMap<BlockId, BlockId> {
     let line = |a_loop: &Tight| {
+        let rounds =
+            |often: &Frequencies| often.blocks[a_loop.header.index()] >= entered(a_loop, often) * ROUNDS;
+        if !often.is_none_or(rounds) {
+            return None;
+        }
         let first = a_loop.inside.iter().copied().min_by_key(|&id| cfg.block(id).start)?;
         let last = a_loop.inside.iter().copied().max_by_key(|&id| cfg.block(id).start)?;
         let len = cfg.block(last).end_addr().since(cfg.block(first).start);
@@ -150,7 +161,7 @@ fn reserve(a_loop: &Tight, registers: RegSet, reserved: &mut HashMap<BlockId, Re
 /// Finds counters to promote.
 #[must_use]
 pub fn promote<S: CodeSource + ?Sized>(
-    cfg: &Cfg,
+    lines: HashMap<BlockId, BlockId>,
     tight: &[Tight],
     journeys: &Journeys,
     flow: &Flow,
@@ -158,7 +169,7 @@ pub fn promote<S: CodeSource + ?Sized>(
     often: &Frequencies,
     liveness: &Liveness<'_, S>,
 ) -> Promotions {
-    let mut found = Promotions { lines: lines(cfg, tight), ..Promotions::default() };
+    let mut found = Promotions { lines, ..Promotions::default() };
     for a_loop in tight {
         if let (Some(counter), Some(journey)) =
             (plan.blocks[a_loop.header.index()], journeys.get(&a_loop.header))

@@ -5,7 +5,7 @@ use relive_code::isa::{Decode, Flow, Syntax, fill_len};
 use relive_image::image::Image;
 use relive_image::program::{Program, analyze};
 use relive_image::watch::Watch;
-use relive_rewrite::module::{Mode, Options, Outline, Rewriter};
+use relive_rewrite::module::{Groundwork, Mode, Options, Outline, Rewriter};
 use relive_rewrite::verify::{Finding, Report, verify};
 use relive_testkit::compile::compile;
 
@@ -91,7 +91,8 @@ impl<'d> Fixture<'d> {
             runtime: relive_runtime::IMAGE,
             watch: &Watch::default(),
         };
-        let rewriter = Rewriter::new(&self.image, &self.program, &options).expect("it can be rewritten");
+        let ground = Groundwork::new(&self.image, &self.program).expect("it can be rewritten");
+        let rewriter = Rewriter::new(&ground, &options).expect("it can be rewritten");
         let bytes = rewriter.finish(b"not looked at").expect("it can be written").bytes;
         (rewriter.outline, bytes)
     }

@@ -8,7 +8,7 @@ pub(crate) use args::Args;
 
 use crate::command::mentions_file;
 use crate::console::say;
-use crate::instrument::{Made, Subject, Wanted, beside, write_program};
+use crate::instrument::{Made, Subject, Wanted, beside, ground, write_program};
 use crate::output::{Finding, grouped};
 use crate::progress::{Phase, Progress};
 use crate::remedy::with_remedy;
@@ -35,10 +35,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     drop(progress);
     let wanted = Wanted::new(&image, &program, &args.only, &args.except)?;
     let lines = Lines::new(&loaded);
+    let ground = ground(&args.binary, &image, &program)?;
     let subject = Subject {
         binary: &args.binary,
         image: &image,
         program: &program,
+        ground: &ground,
         lines: &lines,
         mode: args.mode.into(),
         calls: args.calls.into(),

@@ -8,7 +8,7 @@ use relive_image::watch::Watch;
 use relive_probe::describe::{self, describe};
 use relive_probe::weights::Weights;
 use relive_profile::model as profile;
-use relive_rewrite::module::{Mode, Options, Outline, Refusal, Rewriter, Rewritten, Selection};
+use relive_rewrite::module::{Groundwork, Mode, Options, Outline, Refusal, Rewriter, Rewritten, Selection};
 use std::fmt;
 use std::path::Path;
 
@@ -17,6 +17,7 @@ pub(crate) struct Subject<'a, 'd> {
     pub(crate) binary: &'a Path,
     pub(crate) image: &'a Image<'d>,
     pub(crate) program: &'a Program<'d>,
+    pub(crate) ground: &'a Groundwork<'a, 'd>,
     pub(crate) lines: &'a Lines<'d>,
     pub(crate) mode: Mode,
     pub(crate) calls: bool,
@@ -43,6 +44,28 @@ pub(crate) struct Made {
     pub(crate) rewritten: Rewritten,
 }
 
+/// What is known of a program whatever is measured of it.
+pub(crate) fn ground<'a, 'd>(
+    binary: &Path,
+    image: &'a Image<'d>,
+    program: &'a Program<'d>,
+) -> Result<Groundwork<'a, 'd>> {
+    Groundwork::new(image, program).map_err(|refusal| refused(binary, &refusal))
+}
+
+fn refused(binary: &Path, refusal: &Refusal) -> anyhow::Error {
+    let remedy = match refusal {
+        Refusal::Go => "; relive cannot measure it by rewriting",
+        Refusal::Nothing => "; `relive inspect` shows why",
+        _ => "",
+    };
+    let said = format!("{}: {refusal}{remedy}", binary.display());
+    match refusal {
+        Refusal::Nothing => NothingToMeasure(said).into(),
+        _ => anyhow!(said),
+    }
+}
+
 impl Subject<'_, '_> {
     /// Rewrites it so that what is `wanted` of each function is measured.
     pub(crate) fn make(
@@ -63,19 +86,8 @@ impl Subject<'_, '_> {
             runtime: relive_runtime::IMAGE,
             watch,
         };
-        let refused = |refusal: Refusal| {
-            let remedy = match &refusal {
-                Refusal::Go => "; relive cannot measure it by rewriting",
-                Refusal::Nothing => "; `relive inspect` shows why",
-                _ => "",
-            };
-            let said = format!("{}: {refusal}{remedy}", self.binary.display());
-            match refusal {
-                Refusal::Nothing => NothingToMeasure(said).into(),
-                _ => anyhow!(said),
-            }
-        };
-        let rewriter = Rewriter::new(self.image, self.program, &options).map_err(refused)?;
+        let refused = |refusal: Refusal| refused(self.binary, &refusal);
+        let rewriter = Rewriter::new(self.ground, &options).map_err(refused)?;
         lap("plan");
         let path = std::fs::canonicalize(self.binary).unwrap_or_else(|_| self.binary.to_owned());
         let outline = &rewriter.outline;

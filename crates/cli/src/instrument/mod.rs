@@ -8,7 +8,7 @@ mod verify;
 mod weights;
 
 pub(crate) use args::{Args, CountMode, Switch};
-pub(crate) use make::{Made, NothingToMeasure, Subject};
+pub(crate) use make::{Made, NothingToMeasure, Subject, ground};
 
 use crate::output::write_to;
 use crate::progress::{Phase, Progress};
@@ -66,10 +66,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let pattern = pattern(args, &output)?;
     let weights = args.weights.as_ref().map(|path| weights::read(path, &image, &args.binary)).transpose()?;
     let lines = Lines::new(&loaded);
+    let ground = ground(&args.binary, &image, &program)?;
     let subject = Subject {
         binary: &args.binary,
         image: &image,
         program: &program,
+        ground: &ground,
         lines: &lines,
         mode: args.mode.into(),
         calls: args.calls.into(),

@@ -52,10 +52,10 @@ pub(super) fn agree(new: &mut Module, olds: &[&Old<'_>], all: &[Evidence], likel
                 let never = entries.value() == 0 && function.executed_insns() == 0;
                 let counts = if never {
                     // It did not run before, so nothing is known of what it does when it does.
-                    entered(function, called.count, &all[i].odds, &likely(i))?
+                    entered(function, called.count, &all[i].odds, &|| likely(i))?
                 } else {
                     let evidence = scaled(function, &all[i], called.count, called.confidence() as u8)?;
-                    settle::settle(function, &evidence, &likely(i))
+                    settle::settle(function, &evidence, &|| likely(i))
                 };
                 Some((i, counts))
             })
@@ -70,7 +70,12 @@ pub(super) fn agree(new: &mut Module, olds: &[&Old<'_>], all: &[Evidence], likel
 }
 
 /// The counts of a function of which only is known that it is called so often.
-fn entered(function: &Function, entries: u64, odds: &[Option<f64>], likely: &[f64]) -> Option<super::Counts> {
+fn entered(
+    function: &Function,
+    entries: u64,
+    odds: &[Option<f64>],
+    likely: &dyn Fn() -> Vec<f64>,
+) -> Option<super::Counts> {
     let edge = function.edges.iter().position(|edge| {
         let first = |b: u32| function.blocks[b as usize].address == function.address;
         edge.kind == EdgeKind::Enter && edge.to.as_block().is_some_and(first)
@@ -120,7 +125,7 @@ pub(super) fn follow_calls(
             if known[i] || !is_open(function) || calls[i].count == 0 {
                 continue;
             }
-            if let Some(counts) = entered(function, calls[i].count, &all[i].odds, &likely(i)) {
+            if let Some(counts) = entered(function, calls[i].count, &all[i].odds, &|| likely(i)) {
                 counts.put(&mut module.functions[i]);
             }
             known[i] = true;

@@ -59,7 +59,8 @@ pub fn carry(mut new: Module, olds: &[Old<'_>], likely: &Likelihood<'_>) -> Modu
         .zip(&all)
         .enumerate()
         .map(|(i, (function, evidence))| {
-            (evidence.is_any() && is_open(function)).then(|| settle::settle(function, evidence, &likely(i)))
+            (evidence.is_any() && is_open(function))
+                .then(|| settle::settle(function, evidence, &|| likely(i)))
         })
         .collect();
     let known: Vec<bool> = settled.iter().map(Option::is_some).collect();
@@ -87,7 +88,7 @@ pub fn settle_around(function: &mut Function, measured: &[(u32, Count)]) {
             block.count = Some(count);
         }
     }
-    let settled = settle::settle(function, &own_evidence(function), &[]);
+    let settled = settle::settle(function, &own_evidence(function), &Vec::new);
     for (edge, count) in function.edges.iter_mut().zip(settled.edges) {
         edge.count = Some(count);
     }
@@ -96,7 +97,7 @@ pub fn settle_around(function: &mut Function, measured: &[(u32, Count)]) {
 /// Makes the counts of a function add up, where some of them are not known and the others come from samples. `likely` has one number
 /// for each edge, as in [`Likelihood`].
 pub fn settle_all(function: &mut Function, likely: &[f64]) {
-    settle::settle(function, &own_evidence(function), likely).put(function);
+    settle::settle(function, &own_evidence(function), &|| likely.to_vec()).put(function);
 }
 
 /// The counts a function has, as evidence for what they should be.

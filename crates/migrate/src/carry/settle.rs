@@ -9,10 +9,14 @@ use relive_profile::model::{Confidence, Count, Function, Node, Origin};
 /// What is known of nothing but its surroundings is right about that often.
 const GUESSED: Confidence = Confidence::new(40);
 
-/// Finds the counts of `function`.
-pub(super) fn settle(function: &Function, evidence: &Evidence, likely: &[f64]) -> Counts {
+/// Finds the counts of `function`. What is `likely` is only asked where evidence does not tell everything: for most functions of the next release it does.
+pub(super) fn settle(function: &Function, evidence: &Evidence, likely: &dyn Fn() -> Vec<f64>) -> Counts {
     let graph = Graph::new(function);
-    let arcs = graph.arcs(function, evidence, likely);
+    let is_open = evidence.blocks.iter().chain(&evidence.edges).any(|seen| believed(*seen).is_none());
+    let arcs = match is_open {
+        true => graph.arcs(function, evidence, &graph.expected(function, evidence, &likely())),
+        false => graph.arcs(function, evidence, &estimate::Counts::default()),
+    };
     let flows = balance(graph.nodes, &arcs);
     let blocks = function.blocks.len();
     let (own, between) = flows.split_at(blocks);
@@ -64,17 +68,16 @@ impl Graph {
         }
     }
 
-    /// Blocks, then edges.
-    fn arcs(&self, function: &Function, evidence: &Evidence, likely: &[f64]) -> Vec<Arc> {
-        let expected = self.expected(function, evidence, likely);
+    /// Blocks, then edges. What is `expected` counts where evidence says nothing.
+    fn arcs(&self, function: &Function, evidence: &Evidence, expected: &estimate::Counts) -> Vec<Arc> {
+        let at = |expected: &[u64], i: usize| expected.get(i).copied().unwrap_or(0);
         let blocks = (0..self.blocks).zip(&evidence.blocks).map(|(block, seen)| {
             let node = Node::block(block);
-            arc(self.begin(node), self.end(node), *seen, expected.nodes[block as usize])
+            arc(self.begin(node), self.end(node), *seen, at(&expected.nodes, block as usize))
         });
-        let edges =
-            function.edges.iter().zip(&evidence.edges).zip(expected.arcs).map(|((edge, seen), expected)| {
-                arc(self.end(edge.from), self.begin(edge.to), *seen, expected)
-            });
+        let edges = function.edges.iter().zip(&evidence.edges).enumerate().map(|(i, (edge, seen))| {
+            arc(self.end(edge.from), self.begin(edge.to), *seen, at(&expected.arcs, i))
+        });
         blocks.chain(edges).collect()
     }
 
@@ -184,7 +187,7 @@ mod tests {
         let sure =
             |count| Seen { count, origin: Origin::Matched(Level::One), confidence: Confidence::new(99) };
         (evidence.blocks[0], evidence.blocks[3]) = (Some(sure(1000)), Some(sure(10)));
-        let counts = settle(&function, &evidence, &[1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+        let counts = settle(&function, &evidence, &|| vec![1.0; 6]);
         let rounds = counts.blocks[1].value();
         assert!((10..=4000).contains(&rounds), "{rounds}");
     }
