@@ -28,7 +28,7 @@ impl Followed {
         let Self { records, values, new_tags, new_values, memory } = self;
         match memory {
             true => {
-                [26 * records + 4 * values + 880 * new_tags + 52 * new_values, 55 * records + 23 * values]
+                [5 * records + 14 * values + 600 * new_tags + 70 * new_values, 65 * records + 25 * values]
             }
             false => [7 * records + 380 * new_tags, 32 * records],
         }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     const REGULAR: Followed =
-        Followed { records: 100_000, values: 200_000, new_tags: 500, new_values: 6_000, memory: true };
+        Followed { records: 100_000, values: 150_000, new_tags: 700, new_values: 8_500, memory: true };
 
     #[test]
     fn what_is_regular_is_followed() {
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn what_is_not_is_asked_again_some_time() {
         let habit = Habit::default();
-        habit.learn(&Followed { new_tags: 12_000, new_values: 91_000, ..REGULAR });
+        habit.learn(&Followed { new_tags: 14_000, new_values: 93_000, ..REGULAR });
         assert!((0..AGAIN).all(|_| habit.next_is_local()));
         assert!(!habit.next_is_local());
         habit.learn(&REGULAR);
