@@ -76,6 +76,13 @@ fn gcc_small_and_stripped() {
 }
 
 #[test]
+fn labels_have_one_address() {
+    for how in ["gcc -O0", "gcc -O1", "gcc -O2", "gcc -O2 -no-pie -fno-pie", "gcc -O0 -no-pie -fno-pie"] {
+        check(how, "labels.c", &[], 20);
+    }
+}
+
+#[test]
 fn gcc_static() {
     check("gcc -O2 -static", "mix.c", &[], 60);
     check("gcc -O2 -static-pie", "mix.c", &[], 60);
