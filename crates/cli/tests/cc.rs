@@ -153,8 +153,9 @@ fn check(built: &Built, what: &str) {
         .map(|(_, n)| n.as_u64().unwrap())
         .sum();
     assert!(others <= 8 && by_source["annotation"].as_u64().unwrap() >= 3, "{what}: {by_source}");
+    // Those of computed gotos are found by analysis: annotations say where they lead.
     let tables = found["jump_tables"]["by_bound"].as_object().unwrap();
-    assert!(tables.keys().all(|bound| bound == "stated"), "{what}: {tables:?}");
+    assert!(tables.keys().all(|bound| bound == "stated" || bound == "confirmed"), "{what}: {tables:?}");
     assert!(!annotated.with_file_name("object.s").exists());
 }
 
