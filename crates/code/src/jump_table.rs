@@ -19,6 +19,8 @@ pub enum TableBound {
     Stated,
     /// A compare and branch in front of the jump.
     Compared,
+    /// Whoever compiled the jump says where it leads, not by what table. One was found, and read as far as it leads there too.
+    Confirmed,
     /// A mask on the index, cut where the entries stop making sense.
     Masked,
     /// Nobody: read as far as entries make sense and nothing else is known to begin.
@@ -40,6 +42,7 @@ impl TableBound {
         match self {
             Self::Stated => "stated",
             Self::Compared => "compared",
+            Self::Confirmed => "confirmed",
             Self::Masked => "masked",
             Self::Scanned => "scanned",
             Self::Labels => "labels",
@@ -255,6 +258,25 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
         self.classify(&mut state, jump, target, &mut resolution).then_some(resolution)
     }
 
+    /// Adds to what was `stated` of a computed goto the tables that analysis finds, as far as they lead where it is said to
+    /// lead. They say nothing new of where it leads, but whoever moves the code can change them.
+    pub(crate) fn find_tables(&mut self, block: BlockId, jump: &Insn, mut stated: Resolution) -> Resolution {
+        if !stated.tables.is_empty() || stated.places.len() < 2 {
+            return stated;
+        }
+        let Some(found) = self.resolve_locally(block, jump) else { return stated };
+        stated.places.sort_unstable();
+        // A distance that is read from a table that was taken to be shorter cannot be led elsewhere; an address can.
+        for table in found.tables.into_iter().filter(|table| table.entry_size == 8 && table.base.is_none()) {
+            let is_place = |at: &LinkAddr| stated.places.binary_search(at).is_ok();
+            let targets: Vec<_> = table.targets.into_iter().take_while(is_place).collect();
+            if !targets.is_empty() {
+                stated.add(JumpTable { targets, bound: TableBound::Confirmed, fenced: false, ..table });
+            }
+        }
+        stated
+    }
+
     /// The address that was pushed for the return at the end of `block`, if it is always the same.
     pub(crate) fn pushed(&mut self, block: BlockId) -> Option<LinkAddr> {
         let mut state = self.values.before_last_locally(block, None)?;
@@ -326,6 +348,11 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             Expr::Select(a, b) => self.classify(state, jump, a, out) && self.classify(state, jump, b, out),
             // A jump through one fixed slot: the global offset table, or a variable.
             Expr::Load { addr, bits: 64, .. } if self.values.exprs.as_constant(addr).is_some() => {
+                let slot = self.values.exprs.as_constant(addr).map(LinkAddr);
+                // Whoever puts labels into memory jumps to what he finds there.
+                if self.has_labels && slot.is_some_and(|slot| self.may_hold_label(slot)) {
+                    return false;
+                }
                 out.leaves = true;
                 true
             }
@@ -359,6 +386,11 @@ impl<S: Surroundings + ?Sized, F: Scope + ?Sized> Resolver<'_, S, F> {
             }
             _ => false,
         }
+    }
+
+    /// Whether the program may write to the word at `slot`, and nobody says that it is for a symbol of another module.
+    fn may_hold_label(&self, slot: LinkAddr) -> bool {
+        !self.surroundings.is_constant(slot) && self.surroundings.pointer(slot) != Pointer::Import
     }
 
     fn add_place(&self, place: LinkAddr, out: &mut Resolution) -> bool {

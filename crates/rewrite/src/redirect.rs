@@ -2,7 +2,9 @@
 //!
 //! A table of distances is copied, and the one instruction that names it names the copy: the old table may
 //! be read too far, so its neighbours must not change. A table of addresses is changed in place: a word
-//! that holds the address of a label of this function means that label, whoever reads it. Where neither can
+//! that holds the address of a label of this function means that label, whoever reads it. But a label has one
+//! address, and programs compare what they read from tables with others and with what instructions name; so tables of
+//! addresses are changed only if no instruction names a label in them, and no word elsewhere holds one. Where neither can
 //! be done, the jump leads to the old label, and from there a detour to the new code.
 
 use object::elf;
@@ -74,6 +76,7 @@ impl Redirects {
                 *best = table;
             }
         }
+        let has_other_names = is_named_elsewhere(image, addends, &named, longest.values().copied());
         for (id, block) in cfg.numbered_blocks().filter(|(_, b)| b.reached && b.end == End::IndirectJump) {
             let site = block.last_insn();
             let mut all = Vec::new();
@@ -82,6 +85,9 @@ impl Redirects {
                 let key = (table.table, table.base);
                 let number = *known.entry(key).or_insert_with(|| {
                     let redirect = redirect(image, addends, &named, &entries, longest[&key])?;
+                    if has_other_names && matches!(redirect, Redirect::InPlace(_)) {
+                        return None;
+                    }
                     if let Redirect::Copy { table, .. } = redirect {
                         this.copy_of.insert(table, this.tables.len() as u32);
                     }
@@ -117,9 +123,8 @@ fn redirect(
         {
             Some(Redirect::Copy { table: base, targets: table.targets.clone() })
         }
-        (8, None) if table.table.0 != 0 => {
-            // Often a field of a larger structure.
-            let stride = distance_between(image, table, 128)?;
+        _ if is_of_addresses(table) => {
+            let stride = distance_between(image, table, FARTHEST)?;
             let mut words = Vec::new();
             for (i, &target) in table.targets.iter().enumerate() {
                 let at = table.table.offset(stride * i as u64);
@@ -134,6 +139,33 @@ fn redirect(
         _ => None,
     }
 }
+
+/// Whether a label in a table of addresses is named by an instruction, or by a word that is in none of the `tables`.
+fn is_named_elsewhere<'t>(
+    image: &Image<'_>,
+    addends: &Addends,
+    named: &Named,
+    tables: impl Iterator<Item = &'t JumpTable>,
+) -> bool {
+    let mut words: HashMap<LinkAddr, HashSet<LinkAddr>> = HashMap::new();
+    for table in tables.filter(|table| is_of_addresses(table)) {
+        let Some(stride) = distance_between(image, table, FARTHEST) else { continue };
+        for (i, &target) in table.targets.iter().enumerate() {
+            words.entry(target).or_default().insert(table.table.offset(stride * i as u64));
+        }
+    }
+    words.iter().any(|(target, words)| {
+        let elsewhere = addends.holders.get(target).is_some_and(|&all| all as usize > words.len());
+        elsewhere || named.by_lea.contains(target) || named.otherwise.contains(target)
+    })
+}
+
+fn is_of_addresses(table: &JumpTable) -> bool {
+    (table.entry_size, table.base) == (8, None) && table.table.0 != 0
+}
+
+/// How far entries that are addresses may be apart: often they are fields of larger structures.
+const FARTHEST: u64 = 128;
 
 /// How far the entries of a table are apart, so that each leads where it should.
 pub(crate) fn distance_between(image: &Image<'_>, table: &JumpTable, most: u64) -> Option<u64> {
@@ -187,13 +219,15 @@ impl Named {
 pub struct Addends {
     /// Relocations of words to addresses of this module, and where each says so.
     places: HashMap<LinkAddr, LinkAddr>,
+    /// How many words hold each address.
+    holders: HashMap<LinkAddr, u32>,
 }
 
 impl Addends {
     /// Looks at all relocations.
     #[must_use]
     pub fn new(image: &Image<'_>) -> Self {
-        let mut places = HashMap::new();
+        let (mut places, mut holders) = (HashMap::new(), HashMap::new());
         let value = |tag| image.elf.dynamic_value(tag);
         let in_table: HashMap<LinkAddr, LinkAddr> = match (value(elf::DT_RELA), value(elf::DT_RELASZ)) {
             (Some(table), Some(len)) => {
@@ -209,13 +243,25 @@ impl Addends {
             _ => HashMap::new(),
         };
         for relocation in &image.relocations {
-            if matches!(relocation.filled, Filled::Here(_)) {
+            if let Filled::Here(to) = relocation.filled {
                 // Packed relocations have what they add in place.
                 let place = in_table.get(&relocation.at).copied().unwrap_or(relocation.at);
                 places.insert(relocation.at, place);
+                *holders.entry(to).or_default() += 1;
             }
         }
-        Self { places }
+        // Code linked for fixed addresses stores them without a relocation to tell.
+        let fixed = image.elf.kind == Kind::Executable;
+        for segment in image.elf.segments.iter().filter(|segment| fixed && !segment.executable) {
+            let unaligned = segment.range.start.0.wrapping_neg() as usize % 8;
+            for word in segment.data.get(unaligned..).unwrap_or_default().as_chunks::<8>().0 {
+                let to = LinkAddr(u64::from_le_bytes(*word));
+                if image.elf.is_text(to) {
+                    *holders.entry(to).or_default() += 1;
+                }
+            }
+        }
+        Self { places, holders }
     }
 
     /// Where the address in the word at `at` is written.

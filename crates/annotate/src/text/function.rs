@@ -83,8 +83,15 @@ impl<'a> Function<'a> {
         !self.beginning.is_empty() && self.section == section
     }
 
-    pub(super) fn place_blocks(&mut self, label: Label) {
-        for block in self.beginning.drain(..) {
+    /// Whether blocks begin right here, before code in that section is aligned: empty ones, from which control goes through the
+    /// fill. The one that was announced last is what is aligned.
+    pub(super) fn begins_block_before_fill(&self, section: &[u8]) -> bool {
+        self.beginning.len() > 1 && self.section == section
+    }
+
+    /// Blocks begin at `label`: all that were announced, but for so many that come later.
+    pub(super) fn place_blocks(&mut self, label: Label, later: usize) {
+        for block in self.beginning.drain(..self.beginning.len() - later) {
             let index = block as usize;
             if self.blocks.len() <= index {
                 self.blocks.resize(index + 1, None);

@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         let at = statement.at;
         if self.function.begins_block(self.sections.current.name) {
             let label = self.output.label(at);
-            self.function.place_blocks(label);
+            self.function.place_blocks(label, 0);
             self.facts.blocks.push(label);
         }
         if self.is_inline && self.inline.is_none() {
@@ -200,6 +200,11 @@ impl<'a> Reader<'a> {
 
     fn remark(&mut self, statement: &Statement<'_>) {
         match statement.word {
+            b".p2align" | b".align" if self.function.begins_block_before_fill(self.sections.current.name) => {
+                let label = self.output.label(statement.at);
+                self.function.place_blocks(label, 1);
+                self.facts.blocks.push(label);
+            }
             b".cfi_endproc" | b".size" => self.function.leave_blocks(),
             b".intel_syntax" => self.is_intel = true,
             b".att_syntax" => self.is_intel = false,

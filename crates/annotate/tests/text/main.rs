@@ -160,6 +160,40 @@ fn by_hand() {
     }
 }
 
+/// An empty block, with a label that something leads to, in front of one that is aligned.
+const BEFORE_FILL: &str = "\t.text
+f:
+# BLOCK 2 seq:0
+\tleaq\ttable(%rip), %rax
+\tnop
+# SUCC: 3 (ABNORMAL) 4 (ABNORMAL)
+\tjmp\t*(%rax,%rdi,8)
+# BLOCK 3 seq:1
+.L3:
+# SUCC: 4 (FALLTHRU)
+# BLOCK 4 seq:2
+\t.p2align 4,,10
+\t.p2align 3
+.L4:
+\txorl\t%eax, %eax
+# SUCC: EXIT
+\tret
+\t.section .data.rel.ro,\"aw\"
+table:\t.quad .L3, .L4
+";
+
+#[test]
+fn blocks_before_fill() {
+    let pair = pair_of_text("gcc", &[], "before_fill.s", BEFORE_FILL);
+    compare(&pair);
+    let object = ObjectFile::parse(&pair.annotated).expect("an object file");
+    let facts = relive_annotate::facts::read(&object).expect("facts");
+    let offsets: Vec<_> = facts.blocks.iter().map(|at| at.offset).collect();
+    assert_eq!(offsets, [0, 11, 16]);
+    let targets: Vec<_> = facts.jumps[0].targets.iter().map(|at| at.offset).collect();
+    assert_eq!(targets, [11, 16]);
+}
+
 /// Text that ends anywhere, or has anything in it, is no reason to panic.
 #[test]
 fn any_text() {

@@ -76,6 +76,19 @@ fn gcc_small_and_stripped() {
 }
 
 #[test]
+fn labels_have_one_address() {
+    check("gcc -O0", "labels.c", &[], 20);
+    check("gcc -O1", "labels.c", &[], 20);
+    // Of threaded code whose labels are also in a table, jumps are taken for tail calls, and not all is counted.
+    for how in ["gcc -O2", "gcc -O2 -no-pie -fno-pie", "gcc -O0 -no-pie -fno-pie"] {
+        let lab = Lab::new();
+        let native = lab.build(how, "labels.c", "program");
+        let counted = lab.instrument(&native, &[]);
+        assert_eq!(lab.run(&native, &[]).stdout, lab.run(&counted, &[]).stdout, "{how}");
+    }
+}
+
+#[test]
 fn gcc_static() {
     check("gcc -O2 -static", "mix.c", &[], 60);
     check("gcc -O2 -static-pie", "mix.c", &[], 60);

@@ -260,7 +260,10 @@ impl<'a, S: Surroundings + ?Sized> Look<'a, S> {
             let at = block.last_insn();
             let Some(jump) = Insn::decode(self.explorer.surroundings().bytes(at), at) else { continue };
             let stated = stated(self.explorer.surroundings(), at);
-            let local = stated.or_else(|| self.resolver.resolve_locally(id, &jump));
+            let local = match stated {
+                Some(stated) => Some(self.resolver.find_tables(id, &jump, stated)),
+                None => self.resolver.resolve_locally(id, &jump),
+            };
             found.extend(self.settle(at, local.clone()).map(|settled| (at, settled)));
             self.local.push((id, jump, local));
         }

@@ -4,6 +4,7 @@ use super::{Jump, Piece, Table};
 use crate::program::Function;
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_code::cfg::{BlockId, Cfg, Edge, EdgeKind, End, GapKind, Target};
+use relive_code::jump_table::{JumpTable, TableBound};
 use std::collections::BTreeSet;
 
 /// Describes the pieces of a function, in the order of their addresses; none if it is not understood, or a guess: what only looks
@@ -76,9 +77,10 @@ impl Described<'_> {
     }
 
     fn jump(&self, block: BlockId, site: LinkAddr) -> Jump {
-        let of_site = || self.cfg.tables.iter().filter(|table| table.site == site);
-        let listed: BTreeSet<LinkAddr> =
-            of_site().filter(|table| table.table.0 != 0).flat_map(|table| &table.targets).copied().collect();
+        // Where a computed goto leads is known without its table, and how long that is was not said.
+        let is_known = |table: &&JumpTable| table.table.0 != 0 && table.bound != TableBound::Confirmed;
+        let tables = || self.cfg.tables.iter().filter(|table| table.site == site).filter(is_known);
+        let listed: BTreeSet<LinkAddr> = tables().flat_map(|table| &table.targets).copied().collect();
         let mut targets = BTreeSet::new();
         let mut leaves = false;
         for edge in self.cfg.edges_from(block) {
@@ -92,7 +94,7 @@ impl Described<'_> {
                 Target::Elsewhere => leaves = true,
             }
         }
-        let tables = of_site().filter(|table| table.table.0 != 0).map(|table| Table {
+        let tables = tables().map(|table| Table {
             at: table.table,
             entry_size: table.entry_size,
             base: table.base,

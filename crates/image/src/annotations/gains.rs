@@ -116,6 +116,10 @@ impl Gains {
     fn compare_tables(&mut self, id: FunctionId, with: &Cfg, without: &Cfg) {
         let without = tables(without);
         for (site, (entries, bound)) in tables(with) {
+            // Analysis found it.
+            if bound == TableBound::Confirmed {
+                continue;
+            }
             let without = without.get(&site).copied();
             let is_known = without.is_some_and(|(found, by)| {
                 found == entries && (!by.is_guess() || bound != TableBound::Stated)
