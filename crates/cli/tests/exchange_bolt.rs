@@ -320,14 +320,19 @@ fn at_least(found: &Value, least: f64) {
 fn what_was_exported_can_be_imported() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
+    let whole = ["-O2", "-fno-reorder-blocks-and-partition", "-Wl,--build-id=sha1", "-Wl,--emit-relocs"];
+    let throws = compile("g++", &whole, ("throws.cc", THROWS));
     let program = program("gcc");
-    let exact = profile(folder.path(), "program", &program);
-    for format in ["bolt-fdata", "bolt-preaggregated"] {
-        let (file, back) = (path(format), path("back.rprof"));
-        stdout(&["export", &exact, "--format", format, "-o", text(&file)]);
-        stdout(&["import", text(&file), "--binary", text(&program), "-o", text(&back)]);
-        at_least(&judged(&back, &exact), 0.999);
+    for (name, program) in [("throws", &throws), ("program", &program)] {
+        let exact = profile(folder.path(), name, program);
+        for format in ["bolt-fdata", "bolt-yaml", "bolt-preaggregated"] {
+            let (file, back) = (path(format), path("back.rprof"));
+            stdout(&["export", &exact, "--format", format, "-o", text(&file)]);
+            stdout(&["import", text(&file), "--binary", text(program), "-o", text(&back)]);
+            at_least(&judged(&back, &exact), 0.999);
+        }
     }
+    let exact = profile(folder.path(), "program", &program);
     // BOLT's own YAML of it.
     bolt(&program, text(&path("bolt-fdata")), folder.path());
     let (yaml, back) = (path("understood.yaml"), path("back.rprof"));

@@ -65,7 +65,7 @@ impl Subject<'_, '_> {
         };
         let refused = |refusal: Refusal| {
             let remedy = match &refusal {
-                Refusal::Go => "; relive cannot measure it by rewriting",
+                Refusal::Go => "; `relive run` measures them as they are",
                 Refusal::Nothing => "; `relive inspect` shows why",
                 _ => "",
             };
