@@ -196,7 +196,9 @@ mod tests {
 
         // A device that takes nothing.
         let full = write_to(Some(Path::new("/dev/full")), |out| Ok(out.write_all(b"x")?));
-        assert!(full.is_err_and(|error| error.to_string() == "cannot write /dev/full: make room, or name another place"));
+        assert!(full.is_err_and(
+            |error| error.to_string() == "cannot write /dev/full: make room, or name another place"
+        ));
 
         let inside = write_to(Some(folder.path()), |out| Ok(out.write_all(b"x")?));
         assert!(inside.is_err_and(|error| error.to_string().ends_with("it is a folder; name a file in it")));

@@ -206,7 +206,9 @@ impl File {
             }
         }
         if !in_functions {
-            return Err(ImportError::Nothing { what: "no profile of BOLT in YAML: it has no functions".to_string() });
+            return Err(ImportError::Nothing {
+                what: "no profile of BOLT in YAML: it has no functions".to_string(),
+            });
         }
         Ok(file)
     }

@@ -4,7 +4,7 @@ use super::{Old, across};
 use relive_matching::blocks::Found;
 use relive_matching::matching::{BlockPair, Branch, Procedures};
 use relive_profile::model::{
-    Confidence, Count, Edge, EdgeKind, Function, Level, Module, Node, Origin, State,
+    CalledBy, Callee, Confidence, Count, Edge, EdgeKind, Function, Level, Module, Node, Origin, State,
 };
 use std::collections::HashMap;
 
@@ -176,7 +176,7 @@ pub(super) fn of_function(
         };
         partner[block.new as usize] = Some((block.old, confidence(block), origin));
     }
-    let ways = same_ways(old, new, &mut partner, &branches);
+    let (ways, contradicted) = same_ways(old, new, &mut partner, &branches);
     for (i, found) in partner.iter().enumerate() {
         if let Some((block, percent, origin)) = *found {
             evidence.blocks[i] = seen(old.blocks[block as usize].count, percent, origin);
@@ -193,7 +193,7 @@ pub(super) fn of_function(
             *seen_edge = seen(Some(count), (u32::from(a.min(b)) * sure / 100) as u8, x.max(y));
         }
     }
-    of_branches(old, new, blocks, &mut evidence);
+    of_branches(old, new, blocks, &contradicted, &mut evidence);
     evidence
 }
 
@@ -210,19 +210,23 @@ fn partner_of(node: Node, partner: &[Option<Partner>]) -> Option<(Node, u8, Orig
 }
 
 /// For each edge of `new`, the count of the old edge between the partners of its ends, and how sure that is in per cent. Partners that
-/// are only reached by the wrong way of a branch become less sure.
+/// are only reached by the wrong way of a branch become less sure, unless they call what tells them from what lies the other way: then the
+/// branch asks the opposite now, whatever it looks like, and the second list says so of its block. (A number whose sign changed its
+/// meaning: `GCdebt` of lua 5.5.0.)
 fn same_ways(
     old: &Function,
     new: &Function,
     partner: &mut [Option<Partner>],
     branches: &[Branch],
-) -> Vec<Option<(Count, u32)>> {
+) -> (Vec<Option<(Count, u32)>>, Vec<bool>) {
     let edges = Edges::new(old);
+    let callees = callees(old);
+    let mut contradicted = vec![false; new.blocks.len()];
     // For each block, whether a partner leads to it the way it did, and whether one does the other way.
     let mut reached = vec![(false, false); new.blocks.len()];
     let mut ways = vec![None; new.edges.len()];
     for (edge, way) in new.edges.iter().zip(&mut ways) {
-        let (Some((from, ..)), Some((to, ..))) =
+        let (Some((from, ..)), Some((to, _, found))) =
             (partner_of(edge.from, partner), partner_of(edge.to, partner))
         else {
             continue;
@@ -231,7 +235,11 @@ fn same_ways(
         let turned = || is_turned(new, edge, partner, &edges, from, to);
         // Where the branch was turned round, what was taken falls through.
         let kind = if asks == Branch::Turned { opposite(edge.kind) } else { edge.kind };
-        *way = edges.find(from, to, kind, turned);
+        let told_by_call = says_what_it_calls(found) && edges.only_opposite(from, to, kind, &callees);
+        *way = edges.find(from, to, kind, || told_by_call || turned());
+        if let Some(block) = edge.from.as_block().filter(|_| told_by_call) {
+            contradicted[block as usize] = true;
+        }
         if let Some(block) = edge.to.as_block() {
             let (same, other) = &mut reached[block as usize];
             *same |= way.is_some();
@@ -243,14 +251,38 @@ fn same_ways(
             *percent = WRONG_WAY.min(*percent);
         }
     }
-    ways
+    (ways, contradicted)
+}
+
+/// Whether partners that were found like this call the same function, if any.
+fn says_what_it_calls(found: Origin) -> bool {
+    matches!(found, Origin::Matched(Level::Exact | Level::One | Level::Two | Level::Three))
+}
+
+/// What each block of a function calls, if that is one function.
+fn callees(function: &Function) -> Vec<Option<Callee>> {
+    let mut callees = vec![None; function.blocks.len()];
+    for call in &function.calls {
+        if let (CalledBy::Block(block), Callee::Direct { .. } | Callee::Import { .. }) =
+            (call.by, call.callee)
+        {
+            callees[block as usize] = Some(call.callee);
+        }
+    }
+    callees
 }
 
 /// A branch of a block that is less likely the same tells nothing, in per cent.
 const LEAST_SURE: u8 = 50;
 
 /// Wherever its ways lead now, a branch that asks the same is as likely to go each of them.
-fn of_branches(old: &Function, new: &Function, blocks: &[BlockPair], evidence: &mut Evidence) {
+fn of_branches(
+    old: &Function,
+    new: &Function,
+    blocks: &[BlockPair],
+    contradicted: &[bool],
+    evidence: &mut Evidence,
+) {
     let (before, now) = (Ways::all(old), Ways::all(new));
     // What only control flow found asks something else as a rule.
     let asked = |pair: &&BlockPair| pair.branch != Branch::Other && pair.found != Found::ControlFlow;
@@ -260,7 +292,7 @@ fn of_branches(old: &Function, new: &Function, blocks: &[BlockPair], evidence: &
         else {
             continue;
         };
-        if pair.branch == Branch::Turned {
+        if (pair.branch == Branch::Turned) != contradicted[pair.new as usize] {
             ways = (ways.1, ways.0);
         }
         let count = |edge: usize| old.edges[edge].count.map_or(0.0, |count| count.value() as f64);
@@ -376,6 +408,18 @@ impl<'f> Edges<'f> {
         this
     }
 
+    /// Whether the way between two blocks is only the opposite of that `kind`, and the second of them calls what nothing else calls that
+    /// the first leads to.
+    fn only_opposite(&self, from: Node, to: Node, kind: EdgeKind, callees: &[Option<Callee>]) -> bool {
+        let callee = |node: Node| node.as_block().and_then(|block| callees[block as usize]);
+        let Some(called) = callee(to) else { return false };
+        let is_other = opposite(kind) != kind;
+        let Some(edges) = self.by_ends.get(&(from, to)).filter(|_| is_other) else { return false };
+        let ways = || self.by_ends.keys().filter(|(source, target)| *source == from && *target != to);
+        edges.iter().all(|edge| edge.kind == opposite(kind))
+            && ways().all(|&(_, other)| callee(other) != Some(called))
+    }
+
     /// The count of the edge between two nodes, and how sure that is in per cent.
     fn find(
         &self,
@@ -404,7 +448,7 @@ impl<'f> Edges<'f> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use relive_profile::model::{Block, TextId};
+    use relive_profile::model::{Block, Call, TextId};
 
     /// A branch of which `taken` and `other` lead to the second and the third block.
     fn branching(taken: Option<u64>, other: Option<u64>) -> Function {
@@ -452,6 +496,26 @@ mod tests {
         let edges = |branch| of_function(&old, &new, &[pair(0, branch), pair(1, Branch::Other)], &[]).edges;
         assert_eq!(edges(Branch::Same)[0].map(|seen| seen.count), Some(90));
         assert_eq!(edges(Branch::Turned)[0], None);
+    }
+
+    /// The same, but the block behind it calls what its neighbour never called.
+    #[test]
+    fn what_is_called_tells_more_than_what_is_asked() {
+        let (mut old, new) = (branching(Some(90), Some(10)), branching(None, None));
+        let call = |block, address| Call {
+            by: CalledBy::Block(block),
+            address: 0x1000,
+            callee: Callee::Direct { address, name: TextId::default() },
+        };
+        let found =
+            |old: &Function| of_function(old, &new, &[pair(0, Branch::Turned), pair(1, Branch::Other)], &[]);
+        old.calls = vec![call(1, 0x5000), call(2, 0x6000)];
+        let told = found(&old);
+        assert_eq!(told.blocks[1].map(|seen| seen.confidence.percent()), Some(99));
+        assert_eq!(told.edges[0].map(|seen| seen.count), Some(90));
+        assert!(told.odds[0] > told.odds[1], "{:?}", told.odds);
+        old.calls[1] = call(2, 0x5000);
+        assert_eq!(found(&old).edges[0], None);
     }
 
     /// A branch that was turned round, and what lies behind one way was not: the block behind it may be what its neighbour was.
