@@ -328,7 +328,8 @@ fn what_was_exported_can_be_imported() {
         for format in ["bolt-fdata", "bolt-yaml", "bolt-preaggregated"] {
             let (file, back) = (path(format), path("back.rprof"));
             stdout(&["export", &exact, "--format", format, "-o", text(&file)]);
-            stdout(&["import", text(&file), "--binary", text(program), "-o", text(&back)]);
+            let output = relive(&["import", "-q", text(&file), "--binary", text(program), "-o", text(&back)]);
+            assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
             at_least(&judged(&back, &exact), 0.999);
         }
     }

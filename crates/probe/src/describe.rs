@@ -269,7 +269,9 @@ fn function_of<'l>(
         lines: Vec::new(),
     };
     for (id, block) in cfg.numbered_blocks() {
-        if let Some(location) = subject.lines.and_then(|lines| lines.at(block.start)) {
+        // Line 0 is code that stands for no line: it was made up by the compiler.
+        let location = subject.lines.and_then(|lines| lines.at(block.start));
+        if let Some(location) = location.filter(|location| location.line > 0) {
             out.lines.push((id.index(), location.file, location.line));
         }
     }
