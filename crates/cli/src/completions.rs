@@ -2,7 +2,7 @@
 
 use crate::args::Cli;
 use crate::output::write_to;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::{Args as ClapArgs, Command, CommandFactory as _};
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Writes a page for each command.
 pub(crate) fn man(args: &ManArgs) -> Result<()> {
+    if args.folder.exists() && !args.folder.is_dir() {
+        bail!("{}: is there and is no folder; name another", args.folder.display());
+    }
     std::fs::create_dir_all(&args.folder).with_context(|| {
         format!("cannot make {}: is the folder around it writable?", args.folder.display())
     })?;

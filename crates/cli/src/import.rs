@@ -1,6 +1,7 @@
 //! `relive import`: profiles of other tools.
 
 use crate::build::{self, Reading};
+use crate::console::say;
 use crate::measured::{Answers, Files};
 use crate::output::{grouped, percent, write_to};
 use crate::progress::{Phase, Progress};
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     judge(args, placed)?;
     write_to(Some(&args.output), |out| Ok(out.write_all(&file::write(&Profile { modules: vec![module] }))?))?;
     let all = placed.seen.saturating_add(placed.impossible);
-    eprintln!(
+    say!(
         "{}: {}, {} functions, {} of {} branches and stretches placed ({})",
         args.output.display(),
         format.name(),
@@ -105,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         percent(placed.seen, all)
     );
     for note in notes {
-        eprintln!("relive: {name}: {note}");
+        say!("relive: {name}: {note}");
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Where results go: standard output, or a file that appears only once it is complete.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,17 +10,20 @@ use std::path::{Path, PathBuf};
 pub(crate) fn write_to(file: Option<&Path>, print: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let Some(file) = file else {
         let mut out = BufWriter::new(io::stdout().lock());
-        print(&mut out)?;
-        return Ok(out.flush()?);
+        let written = print(&mut out).and_then(|()| Ok(out.flush()?));
+        return written.map_err(|error| blame(error, None));
     };
+    if file.is_dir() {
+        bail!("cannot write {}: it is a folder; name a file in it", file.display());
+    }
     if is_open_ended(file) {
-        return write_into(file, print).map_err(|error| blame(error, file));
+        return write_into(file, print).map_err(|error| blame(error, Some(file)));
     }
     let place = behind_links(file);
     let beside = beside(&place);
     let written = write_new(&beside, print)
         .and_then(|()| std::fs::rename(&beside, &place).map_err(Into::into))
-        .map_err(|error| blame(error, file));
+        .map_err(|error| blame(error, Some(file)));
     if written.is_err() {
         // Nothing half-written stays behind; that it cannot be removed either is no news.
         let _ = std::fs::remove_file(&beside);
@@ -45,13 +48,21 @@ fn write_into(file: &Path, print: impl FnOnce(&mut dyn Write) -> Result<()>) -> 
     Ok(out.flush()?)
 }
 
-/// What the system says without naming a file is about the one that is written. Everything else that goes wrong meanwhile has a
-/// reason of its own.
-fn blame(error: anyhow::Error, file: &Path) -> anyhow::Error {
-    match error.chain().next().is_some_and(|first| first.is::<io::Error>()) {
-        true => error.context(format!("cannot write {}: is the folder there, and writable?", file.display())),
-        false => error,
-    }
+/// What the system says without naming a file is about the one that is written, or standard output. Everything else that goes wrong
+/// meanwhile has a reason of its own.
+fn blame(error: anyhow::Error, file: Option<&Path>) -> anyhow::Error {
+    let first = error.chain().next().and_then(|first| first.downcast_ref::<io::Error>());
+    let Some(system) = first else { return error };
+    let advice = match system.kind() {
+        io::ErrorKind::NotFound => "is the folder there?",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "may you write there?",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room, or name another place",
+        _ => "is the folder there, and writable?",
+    };
+    let what = file.map_or("cannot write to standard output".to_string(), |file| {
+        format!("cannot write {}: {advice}", file.display())
+    });
+    error.context(what)
 }
 
 fn write_new(path: &Path, print: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
@@ -185,6 +196,13 @@ mod tests {
 
         // A device that takes nothing.
         let full = write_to(Some(Path::new("/dev/full")), |out| Ok(out.write_all(b"x")?));
-        assert!(full.is_err_and(|error| error.to_string().contains("cannot write /dev/full")));
+        assert!(full.is_err_and(
+            |error| error.to_string() == "cannot write /dev/full: make room, or name another place"
+        ));
+
+        let inside = write_to(Some(folder.path()), |out| Ok(out.write_all(b"x")?));
+        assert!(inside.is_err_and(|error| error.to_string().ends_with("it is a folder; name a file in it")));
+        let nowhere = write_to(Some(&folder.path().join("no/file")), |_| Ok(()));
+        assert!(nowhere.is_err_and(|error| error.to_string().ends_with("is the folder there?")));
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::build::choose;
 use crate::command::{mentions_file, with_file};
+use crate::console::say;
 use crate::instrument::{CountMode, Made, NothingToMeasure, Subject, Wanted, ground, write_program};
 use crate::matching::fingerprint;
 use crate::output::{grouped, percent, write_to};
@@ -186,7 +187,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             timings.lap("run");
             fresh = Some(choose(profiles::open(&profile)?.modules, &profile, to)?);
         }
-        None => eprintln!("relive: nothing is left that could be measured: the command was not run"),
+        None => say!("relive: nothing is left that could be measured: the command was not run"),
     }
     let merged = match &fresh {
         Some(fresh) => unite(&carried, fresh, &|address| exempt.contains(&address))?,

@@ -53,17 +53,38 @@ fn no_color_is_honoured() {
     assert!(!said("NO_COLOR=1").contains("\x1b["), "{:?}", said("NO_COLOR=1"));
 }
 
+/// The commands that a help lists.
+fn commands(help: &str) -> Vec<&str> {
+    let listed = help.split("Commands:").nth(1).unwrap_or_default().lines().skip(1);
+    listed
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect()
+}
+
+#[test]
+fn every_command_has_examples() {
+    let help = stdout(&["--help"]);
+    let mut seen = 0;
+    for outer in commands(&help).into_iter().filter(|name| *name != "help") {
+        let help = stdout(&[outer, "--help"]);
+        assert!(help.contains("EXAMPLES:"), "{outer}: {help}");
+        for inner in commands(&help).into_iter().filter(|name| *name != "help") {
+            let help = stdout(&[outer, inner, "--help"]);
+            assert!(help.contains("EXAMPLES:"), "{outer} {inner}: {help}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 8, "{seen} commands within others");
+}
+
 /// Each command is there, and the shell takes the script.
 #[test]
 fn completions_and_pages_cover_all_commands() {
     let folder = tempfile::tempdir().expect("a folder");
     let help = stdout(&["--help"]);
-    let listed = help.split("Commands:").nth(1).expect("commands").lines().skip(1);
-    let commands: Vec<&str> = listed
-        .take_while(|line| line.starts_with("  "))
-        .filter(|line| !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
+    let commands = commands(&help);
     assert!(commands.len() > 20 && commands.contains(&"doctor"), "{help}");
     let script = folder.path().join("relive.bash");
     stdout(&["completions", "bash", "-o", text(&script)]);

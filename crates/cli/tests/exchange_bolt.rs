@@ -320,14 +320,22 @@ fn at_least(found: &Value, least: f64) {
 fn what_was_exported_can_be_imported() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
-    let program = program("gcc");
-    let exact = profile(folder.path(), "program", &program);
-    for format in ["bolt-fdata", "bolt-preaggregated"] {
-        let (file, back) = (path(format), path("back.rprof"));
-        stdout(&["export", &exact, "--format", format, "-o", text(&file)]);
-        stdout(&["import", text(&file), "--binary", text(&program), "-o", text(&back)]);
-        at_least(&judged(&back, &exact), 0.999);
+    let whole = ["-O2", "-fno-reorder-blocks-and-partition", "-Wl,--build-id=sha1", "-Wl,--emit-relocs"];
+    let (throws, program) = (compile("g++", &whole, ("throws.cc", THROWS)), program("gcc"));
+    let unsplit = compile("gcc", &whole, ("program.c", PROGRAM));
+    for (name, built) in [("throws", &throws), ("unsplit", &unsplit), ("program", &program)] {
+        let exact = profile(folder.path(), name, built);
+        // Ways between the pieces of a function have no place in YAML.
+        let formats = ["bolt-fdata", "bolt-preaggregated", "bolt-yaml"];
+        for format in &formats[..if name == "program" { 2 } else { 3 }] {
+            let (file, back) = (path(format), path("back.rprof"));
+            stdout(&["export", &exact, "--format", format, "-o", text(&file)]);
+            let output = relive(&["import", "-q", text(&file), "--binary", text(built), "-o", text(&back)]);
+            assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+            at_least(&judged(&back, &exact), 0.999);
+        }
     }
+    let exact = profile(folder.path(), "program", &program);
     // BOLT's own YAML of it.
     bolt(&program, text(&path("bolt-fdata")), folder.path());
     let (yaml, back) = (path("understood.yaml"), path("back.rprof"));

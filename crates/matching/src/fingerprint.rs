@@ -5,7 +5,8 @@ use crate::levels::{self, Hashes, Mention, Read, Surroundings};
 use crate::names::{self, Names};
 use rayon::prelude::*;
 use relive_code::addr::LinkAddr;
-use relive_profile::model::{Callee, DataKind, EdgeKind, Function, Module, Node};
+use relive_profile::model::{Callee, DataKind, EdgeKind, Function, Hub, Module, entry_of};
+use std::collections::HashMap;
 
 /// A build.
 pub struct Fingerprint<'m> {
@@ -300,34 +301,24 @@ fn name_imports(module: &Module, function: &Function, blocks: &[Block], referenc
 fn neighbours(function: &Function) -> (Adjacency, Adjacency) {
     let blocks = function.blocks.len();
     let mut edges = Vec::with_capacity(function.edges.len());
-    let mut hubs = vec![(Vec::new(), Vec::new()); function.hubs as usize];
-    let mut cases = function.cases.iter().peekable();
+    let entries: HashMap<u32, u32> =
+        function.cases.iter().map(|&(edge, case)| (edge, entry_of(case))).collect();
+    let way = |edge: u32| {
+        let kind = function.edges[edge as usize].kind;
+        Way { kind, entry: entries.get(&edge).copied().unwrap_or(0) }
+    };
     for (edge, number) in function.edges.iter().zip(0..) {
-        let entry = cases.next_if(|(edge, _)| *edge == number).map_or(0, |&(_, entry)| entry);
-        match (edge.from.as_block(), edge.to.as_block()) {
-            (Some(from), Some(to)) => edges.push((from, to, Way { kind: edge.kind, entry })),
-            (Some(from), None) => {
-                if let Some(hub) = hub(edge.to) {
-                    hubs[hub].0.push(from);
-                }
-            }
-            (None, Some(to)) => {
-                if let Some(hub) = hub(edge.from) {
-                    hubs[hub].1.push((to, Way { kind: EdgeKind::Case, entry }));
-                }
-            }
-            _ => {}
+        if let (Some(from), Some(to)) = (edge.from.as_block(), edge.to.as_block()) {
+            edges.push((from, to, way(number)));
         }
     }
-    for (from, to) in hubs {
-        if from.len().saturating_mul(to.len()) <= MOST_WAYS {
-            edges.extend(from.iter().flat_map(|&from| to.iter().map(move |&(to, way)| (from, to, way))));
+    for hub in Hub::all(function).iter().filter(|hub| hub.most_ways() <= MOST_WAYS) {
+        for &from in hub.jumps() {
+            let cases =
+                hub.cases(from).filter_map(|edge| Some((edge, function.edges[edge as usize].to.as_block()?)));
+            edges.extend(cases.map(|(edge, to)| (from, to, Way { kind: EdgeKind::Case, ..way(edge) })));
         }
     }
     let turned = edges.iter().map(|&(from, to, way)| (to, from, way)).collect();
     (Adjacency::new(blocks, edges), Adjacency::new(blocks, turned))
-}
-
-fn hub(node: Node) -> Option<usize> {
-    node.as_hub().map(|hub| hub as usize)
 }

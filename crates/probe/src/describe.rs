@@ -19,7 +19,7 @@ use relive_image::program::{Function, FunctionId, Program};
 use relive_image::watch::Watch;
 use relive_profile::file::ImageWriter;
 use relive_profile::model as profile;
-use relive_profile::model::{CalledBy, Callee, Counter, DataKind, EdgeKind, SiteId, State, Texts};
+use relive_profile::model::{CalledBy, Callee, Counter, DataKind, EdgeKind, SiteId, State, Texts, case_of};
 use std::collections::HashMap;
 
 /// How a function is measured.
@@ -269,7 +269,9 @@ fn function_of<'l>(
         lines: Vec::new(),
     };
     for (id, block) in cfg.numbered_blocks() {
-        if let Some(location) = subject.lines.and_then(|lines| lines.at(block.start)) {
+        // Line 0 is code that stands for no line: it was made up by the compiler.
+        let location = subject.lines.and_then(|lines| lines.at(block.start));
+        if let Some(location) = location.filter(|location| location.line > 0) {
             out.lines.push((id.index(), location.file, location.line));
         }
     }
@@ -352,7 +354,7 @@ impl Labels {
     }
 }
 
-/// Of each arc that is a case, the first entry of the table that leads there.
+/// Of each arc that is a case, the first entry of the table that leads there, and behind a hub whose table.
 fn cases(cfg: &Cfg, flow: &Flow, labels: &Labels) -> Vec<(u32, u32)> {
     let mut first: HashMap<(LinkAddr, LinkAddr), u32> = HashMap::new();
     for table in &cfg.tables {
@@ -369,15 +371,19 @@ fn cases(cfg: &Cfg, flow: &Flow, labels: &Labels) -> Vec<(u32, u32)> {
     }
     let mut cases = Vec::new();
     for (arc, number) in flow.arcs.iter().zip(0..) {
-        let jump = match arc.from {
-            Node::Block(block) => block,
-            Node::Hub(hub) => flow.hubs[hub as usize].jumps[0],
+        let (ArcKind::Case, Node::Block(to)) = (arc.kind, arc.to) else { continue };
+        let to = cfg.block(to).start;
+        let jumps = match &arc.from {
+            Node::Block(block) => std::slice::from_ref(block),
+            Node::Hub(hub) => &flow.hubs[*hub as usize].jumps,
             Node::Outside => continue,
         };
-        if let (ArcKind::Case, Node::Block(to)) = (arc.kind, arc.to)
-            && let Some(&entry) = first.get(&(cfg.block(jump).last_insn(), cfg.block(to).start))
-        {
-            cases.push((number, entry));
+        let case = |(number, &jump): (usize, &BlockId)| {
+            let entry = first.get(&(cfg.block(jump).last_insn(), to))?;
+            case_of(number, *entry)
+        };
+        if let Some(case) = jumps.iter().enumerate().find_map(case) {
+            cases.push((number, case));
         }
     }
     cases

@@ -288,7 +288,8 @@ pub struct Edges {
     /// As for blocks. Empty if no edge has one.
     #[prost(sint64, repeated, tag = "4")]
     pub counter: Vec<i64>,
-    /// One more than the first entry of the table that leads this way; zero if it is no case. Empty if none is.
+    /// One more than the first entry of the table that leads this way; zero if it is no case. Empty if none is. Behind a hub, entries of the
+    /// table of the next jump (by block) begin 2²⁴ further.
     #[prost(uint32, repeated, tag = "5")]
     pub case: Vec<u32>,
 }

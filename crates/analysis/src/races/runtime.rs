@@ -139,11 +139,14 @@ impl Owner {
     }
 }
 
+/// What each piece of a unit is, and how it is come to from the one before.
+type Pieces = Box<[(Kind, Way)]>;
+
 /// Follows a thread into the C library and out again.
 pub(super) struct Follower {
     process: u32,
-    /// By unit: what each of its pieces is, and how it is come to from the one before.
-    units: Vec<Option<Box<[(Kind, Way)]>>>,
+    /// By unit.
+    units: Vec<Option<Pieces>>,
     inside: Inside,
     /// The last instruction of the program.
     caller: Option<(u32, u16)>,
@@ -188,7 +191,7 @@ impl Follower {
         let process = self.process;
         let kinds = self.units[number].get_or_insert_with(|| {
             let kind = |&(start, _): &(u64, u64)| (runtime.kind(process, start), Way::Jump);
-            let mut pieces: Box<[_]> = unit.pieces.iter().map(kind).collect();
+            let mut pieces: Pieces = unit.pieces.iter().map(kind).collect();
             for (step, turn, _) in unit.turns() {
                 pieces[usize::from(unit.steps[step].piece)].1 = match turn {
                     Turn::On => Way::Jump,

@@ -11,8 +11,16 @@ use relive_analysis::place::Addresses;
 use relive_trace::Trace;
 use std::io::Write;
 
+const EXAMPLES: &str = "\
+EXAMPLES:
+  relive analyze hot-paths app.rtrace
+      the ways through the program that are taken most
+  relive analyze hot-paths app.rtrace --longest 8 --top 20
+      short ones only";
+
 /// Arguments of `relive analyze hot-paths`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,

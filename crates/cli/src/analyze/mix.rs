@@ -8,8 +8,15 @@ use anyhow::Result;
 use relive_analysis::mix::{Mix, Part, Report, Sort};
 use std::io::Write;
 
+const EXAMPLES: &str = "\
+EXAMPLES:
+  relive analyze mix app.rtrace
+      which instructions it executed, by sort, by name and by function
+  relive analyze mix app.rtrace --json | jq .total";
+
 /// Arguments of `relive analyze mix`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,

@@ -10,8 +10,16 @@ use relive_analysis::cache::Sharing;
 use relive_analysis::reuse::{Histogram, Report, Reuse, Row, Settings};
 use std::io::Write;
 
+const EXAMPLES: &str = "\
+EXAMPLES:
+  relive analyze reuse app.rtrace
+      how much else is touched before the same line is touched again
+  relive analyze reuse app.rtrace --block 4096 --shared
+      in pages, by all threads together";
+
 /// Arguments of `relive analyze reuse`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,

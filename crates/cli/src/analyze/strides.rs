@@ -9,8 +9,15 @@ use anyhow::Result;
 use relive_analysis::strides::{Report, Strides};
 use std::io::Write;
 
+const EXAMPLES: &str = "\
+EXAMPLES:
+  relive analyze strides app.rtrace --top 20
+      how the loads and stores that happen most move through memory
+  relive analyze strides app.rtrace --html strides.html";
+
 /// Arguments of `relive analyze strides`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,

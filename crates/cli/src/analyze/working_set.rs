@@ -9,8 +9,16 @@ use relive_analysis::working_set::{PAGE, Report, SHORTEST_LINE, Settings, Window
 use std::io::Write;
 use std::num::NonZeroU64;
 
+const EXAMPLES: &str = "\
+EXAMPLES:
+  relive analyze working-set app.rtrace --window 10000000
+      how much memory is in use, every ten million instructions
+  relive analyze working-set app.rtrace --line 4096
+      the same in pages";
+
 /// Arguments of `relive analyze working-set`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,

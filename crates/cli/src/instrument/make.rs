@@ -55,7 +55,7 @@ pub(crate) fn ground<'a, 'd>(
 
 fn refused(binary: &Path, refusal: &Refusal) -> anyhow::Error {
     let remedy = match refusal {
-        Refusal::Go => "; relive cannot measure it by rewriting",
+        Refusal::Go => "; `relive run` measures them as they are",
         Refusal::Nothing => "; `relive inspect` shows why",
         _ => "",
     };

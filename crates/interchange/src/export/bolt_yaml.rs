@@ -2,7 +2,8 @@
 //!
 //! Blocks are BOLT's own, by their numbers (see [`crate::bolt::blocks`]). The hash of a function is over LLVM's names of its instructions,
 //! which nobody else has, so it is left zero and BOLT has to be told not to ask for it: it then believes a function that has as many blocks as
-//! it finds itself. The layout is that of `bolt/include/bolt/Profile/ProfileYAMLMapping.h`.
+//! it finds itself. Of the hash of a block only its lower 16 bits are written, which are where it begins: whoever reads the file without
+//! BOLT's rules needs them. The layout is that of `bolt/include/bolt/Profile/ProfileYAMLMapping.h`.
 
 use super::{Exporter, Summary};
 use crate::bolt::blocks::{Blocks, Labels};
@@ -177,6 +178,9 @@ fn write_all(
             let own = told.blocks.numbered.get(number);
             writeln!(out, "      - bid:             {number}")?;
             writeln!(out, "        insns:           {}", own.map_or(1, |block| block.instructions))?;
+            if let Some(block) = own {
+                writeln!(out, "        hash:            0x{:X}", (block.start - start) & 0xffff)?;
+            }
             writeln!(out, "        exec:            {}", signed(count))?;
             if let Some(calls) = calls {
                 let items = calls.iter().map(|((offset, callee), &count)| {

@@ -10,7 +10,7 @@ use super::{Evidence, Importer};
 use crate::error::ImportError;
 use crate::surroundings::Surroundings;
 use relive_profile::model::Module;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The format.
 pub(super) struct BoltYaml;
@@ -36,6 +36,13 @@ impl Importer for BoltYaml {
             .iter()
             .filter_map(|function| Some((function.id, names.address(&function.name)?)))
             .collect();
+        let handlers: HashSet<u64> = module
+            .functions
+            .iter()
+            .flat_map(|function| &function.blocks)
+            .filter(|block| block.is_landing_pad)
+            .map(|block| block.address)
+            .collect();
         let mut sampled = Sampled::default();
         let (mut strangers, mut without_places) = (0u64, 0u64);
         let mut called: HashMap<u64, u64> = HashMap::new();
@@ -48,8 +55,18 @@ impl Importer for BoltYaml {
                 without_places += 1;
                 continue;
             };
+            let mut entered: HashMap<u64, u64> = HashMap::new();
+            for &(to, count) in function.blocks.iter().flat_map(|block| &block.successors) {
+                let sum = entered.entry(to).or_default();
+                *sum = sum.saturating_add(count);
+            }
             for block in &function.blocks {
                 let at = start + offsets[&block.id];
+                // What nothing in the function led to was caught: the unwinder came there.
+                let caught = block.executed.saturating_sub(entered.get(&block.id).copied().unwrap_or(0));
+                if caught > 0 && handlers.contains(&at) {
+                    sampled.branch(None, at, caught);
+                }
                 for &(to, count) in &block.successors {
                     if let Some(offset) = offsets.get(&to).filter(|_| count > 0) {
                         sampled.block(at, start + offset, count);
@@ -72,6 +89,11 @@ impl Importer for BoltYaml {
         let mut notes = Vec::new();
         if strangers > 0 {
             notes.push(format!("{strangers} functions are not in the binary"));
+        }
+        if without_places > 0 && without_places + strangers == file.functions.len() as u64 {
+            return Err(ImportError::Nothing {
+                what: "it is not told where blocks begin: they have no hashes".to_string(),
+            });
         }
         if without_places > 0 {
             notes.push(format!("of {without_places} functions it is not told where blocks begin"));
@@ -98,6 +120,7 @@ struct Function {
 struct Block {
     id: u64,
     hash: Option<u64>,
+    executed: u64,
     calls: Vec<Call>,
     /// Which block, and how often.
     successors: Vec<(u64, u64)>,
@@ -156,6 +179,7 @@ impl File {
                         ("fid", None) => function.id = as_number()?,
                         ("exec", None) => function.entries = as_number()?,
                         ("bid", _) => function.blocks.push(Block { id: as_number()?, ..Block::default() }),
+                        ("exec", Some(block)) => block.executed = as_number()?,
                         ("hash", Some(block)) => block.hash = Some(as_number()?),
                         ("succ", Some(block)) => {
                             block.successors = items(value)
@@ -180,6 +204,11 @@ impl File {
                     }
                 }
             }
+        }
+        if !in_functions {
+            return Err(ImportError::Nothing {
+                what: "no profile of BOLT in YAML: it has no functions".to_string(),
+            });
         }
         Ok(file)
     }
@@ -235,5 +264,6 @@ calls:           [ { off: 0x1A, fid: 3, disc: 1, cnt: 4 } ]\n        succ:      
         let error = File::parse(&bad).err().expect("an error").to_string();
         assert!(error.starts_with("line 18: a successor"), "{error}");
         assert!(File::parse(&YAML.replace("lbr", "sample")).is_err());
+        assert!(File::parse("1 main 0 1 main 10 0 5\n").is_err());
     }
 }

@@ -120,8 +120,12 @@ struct Half {
 /// blocks that are the same;
 const LEAST_FOUND: f64 = 0.25;
 const LEAST_SURE: u32 = 12;
-/// or if so much of it was found, and at least one large block is the same.
+/// or if so much of it was found, and at least one large block is the same,
 const MOSTLY_FOUND: f64 = 0.5;
+/// or if nearly all of it was found, it is not small, and at least so many instructions are in blocks that are the same, small ones too.
+/// The hash part of `luaH_getint`, in 5.5 a function of its own, has no large block that is the same.
+const NEARLY_ALL_FOUND: f64 = 0.9;
+const LEAST_SAME: u32 = 6;
 
 /// Callees that do not belong inside are taken out again so many times.
 const MOST_ROUNDS: usize = 3;
@@ -315,18 +319,23 @@ impl Spliced {
         for (block, &(copy, _)) in self.function.blocks.iter().zip(&self.blocks) {
             all[copy as usize] += block.insns;
         }
-        let mut known = vec![(0u32, 0u32); self.copies.len()];
+        let mut known = vec![(0u32, 0u32, 0u32); self.copies.len()];
         for (block, found) in found {
-            let (known, sure) = &mut known[self.blocks[block as usize].0 as usize];
+            let (known, same, sure) = &mut known[self.blocks[block as usize].0 as usize];
             let insns = self.function.blocks[block as usize].insns;
             *known += insns;
-            *sure += if is_sure(found) && insns >= plan::LEAST_INSNS { insns } else { 0 };
+            if is_sure(found) {
+                *same += insns;
+                *sure += if insns >= plan::LEAST_INSNS { insns } else { 0 };
+            }
         }
         let mut belongs = vec![false; self.copies.len()];
         for (i, copy) in self.copies.iter().enumerate().rev() {
-            let (known, sure) = known[i];
+            let (known, same, sure) = known[i];
             let share = f64::from(known) / f64::from(all[i].max(1));
-            belongs[i] |= share >= LEAST_FOUND && sure >= LEAST_SURE || share >= MOSTLY_FOUND && sure > 0;
+            belongs[i] |= share >= LEAST_FOUND && sure >= LEAST_SURE
+                || share >= MOSTLY_FOUND && sure > 0
+                || share >= NEARLY_ALL_FOUND && all[i] >= LEAST_SURE && same >= LEAST_SAME;
             if let Some((outer, _)) = copy.call {
                 belongs[outer as usize] |= belongs[i];
             }

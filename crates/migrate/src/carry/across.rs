@@ -5,7 +5,7 @@
 //! proportion to the calls that are now of the clone.
 
 use super::Old;
-use super::evidence::{self, Evidence, Seen};
+use super::evidence::{self, Evidence, SameCallee, Seen};
 use relive_matching::across::{Cloned, Joined};
 use relive_profile::model::{Confidence, Count, Module};
 
@@ -35,9 +35,15 @@ pub(super) fn clones(old: &Old<'_>) -> Vec<f64> {
 }
 
 /// Adds what a pair with others inside tells about the new functions in it; `left` is what there still is of the old one.
-pub(super) fn add(new: &Module, joined: &Joined, left: f64, all: &mut [Option<Evidence>]) {
+pub(super) fn add(
+    new: &Module,
+    joined: &Joined,
+    left: f64,
+    same: &SameCallee<'_>,
+    all: &mut [Option<Evidence>],
+) {
     let (old, whole) = (&joined.old.function, &joined.new.function);
-    let mut found = evidence::of_function(old, whole, &joined.blocks, &joined.partial);
+    let mut found = evidence::of_function(old, whole, &joined.blocks, &joined.partial, same);
     scale(&mut found, left);
     doubt(joined, &mut found);
     for (copy, number) in joined.new.copies.iter().zip(0..) {

@@ -1,10 +1,10 @@
 //! What old counts say about the blocks and edges of a new function.
 
-use super::{Old, across};
+use super::{Old, across, callees};
 use relive_matching::blocks::Found;
 use relive_matching::matching::{BlockPair, Branch, Procedures};
 use relive_profile::model::{
-    Confidence, Count, Edge, EdgeKind, Function, Level, Module, Node, Origin, State,
+    Callee, Confidence, Count, Edge, EdgeKind, Function, Level, Module, Node, Origin, State,
 };
 use std::collections::HashMap;
 
@@ -133,12 +133,14 @@ fn add_build(new: &Module, old: &Old<'_>, mut put: impl FnMut(usize, Evidence)) 
     let mut all: Vec<Option<Evidence>> = vec![None; new.functions.len()];
     let clones = across::clones(old);
     let left = across::left(old, &clones);
+    let builds = callees::Both::new(old, new);
+    let same = |old, new| builds.same(old, new);
     let counted = |old: &Function| matches!(old.state, State::Measured | State::EntryOnly { .. });
     let mut joined = vec![false; new.functions.len()];
     for pair in &old.matching.across {
         joined[pair.new.copies[0].procedure as usize] = true;
         if counted(&pair.old.function) {
-            across::add(new, pair, left[pair.old.copies[0].procedure as usize], &mut all);
+            across::add(new, pair, left[pair.old.copies[0].procedure as usize], &same, &mut all);
         }
     }
     let own = old.matching.procedures.iter().map(|found| (found, left[found.pair.old as usize]));
@@ -146,7 +148,7 @@ fn add_build(new: &Module, old: &Old<'_>, mut put: impl FnMut(usize, Evidence)) 
     for (Procedures { pair, blocks, partial }, share) in own.chain(cloned) {
         let before = &old.module.functions[pair.old as usize];
         if counted(before) && !joined[pair.new as usize] {
-            let mut found = of_function(before, &new.functions[pair.new as usize], blocks, partial);
+            let mut found = of_function(before, &new.functions[pair.new as usize], blocks, partial, &same);
             across::scale(&mut found, share);
             across::plus(&mut all[pair.new as usize], found);
         }
@@ -158,12 +160,16 @@ fn add_build(new: &Module, old: &Old<'_>, mut put: impl FnMut(usize, Evidence)) 
     }
 }
 
+/// Whether an old call and a new one are of the same function.
+pub(super) type SameCallee<'a> = dyn Fn(Callee, Callee) -> bool + 'a;
+
 /// What `old` says about `new`, by blocks that belong together and new ones that share an old one.
 pub(super) fn of_function(
     old: &Function,
     new: &Function,
     blocks: &[BlockPair],
     partial: &[(u32, u32)],
+    same: &SameCallee<'_>,
 ) -> Evidence {
     let mut evidence = Evidence::nothing(new);
     let mut partner: Vec<Option<Partner>> = vec![None; new.blocks.len()];
@@ -176,7 +182,7 @@ pub(super) fn of_function(
         };
         partner[block.new as usize] = Some((block.old, confidence(block), origin));
     }
-    let ways = same_ways(old, new, &mut partner, &branches);
+    let (ways, contradicted) = same_ways(old, new, &mut partner, &branches, same);
     for (i, found) in partner.iter().enumerate() {
         if let Some((block, percent, origin)) = *found {
             evidence.blocks[i] = seen(old.blocks[block as usize].count, percent, origin);
@@ -193,7 +199,7 @@ pub(super) fn of_function(
             *seen_edge = seen(Some(count), (u32::from(a.min(b)) * sure / 100) as u8, x.max(y));
         }
     }
-    of_branches(old, new, blocks, &mut evidence);
+    of_branches(old, new, blocks, &contradicted, &mut evidence);
     evidence
 }
 
@@ -210,14 +216,19 @@ fn partner_of(node: Node, partner: &[Option<Partner>]) -> Option<(Node, u8, Orig
 }
 
 /// For each edge of `new`, the count of the old edge between the partners of its ends, and how sure that is in per cent. Partners that
-/// are only reached by the wrong way of a branch become less sure.
+/// are only reached by the wrong way of a branch become less sure, unless they call what tells them from what lies the other way: then the
+/// branch asks the opposite now, whatever it looks like, and the second list says so of its block. (A number whose sign changed its
+/// meaning: `GCdebt` of lua 5.5.0.)
 fn same_ways(
     old: &Function,
     new: &Function,
     partner: &mut [Option<Partner>],
     branches: &[Branch],
-) -> Vec<Option<(Count, u32)>> {
+    same: &SameCallee<'_>,
+) -> (Vec<Option<(Count, u32)>>, Vec<bool>) {
     let edges = Edges::new(old);
+    let callees = (callees::of(old), callees::of(new));
+    let mut contradicted = vec![false; new.blocks.len()];
     // For each block, whether a partner leads to it the way it did, and whether one does the other way.
     let mut reached = vec![(false, false); new.blocks.len()];
     let mut ways = vec![None; new.edges.len()];
@@ -231,7 +242,16 @@ fn same_ways(
         let turned = || is_turned(new, edge, partner, &edges, from, to);
         // Where the branch was turned round, what was taken falls through.
         let kind = if asks == Branch::Turned { opposite(edge.kind) } else { edge.kind };
-        *way = edges.find(from, to, kind, turned);
+        let callee = edge.to.as_block().and_then(|block| callees.1[block as usize]);
+        let told_by_call = callee.is_some_and(|callee| {
+            edges.only_opposite(from, to, kind, |block| {
+                callees.0[block as usize].is_some_and(|before| same(before, callee))
+            })
+        });
+        *way = edges.find(from, to, kind, || told_by_call || turned());
+        if let Some(block) = edge.from.as_block().filter(|_| told_by_call) {
+            contradicted[block as usize] = true;
+        }
         if let Some(block) = edge.to.as_block() {
             let (same, other) = &mut reached[block as usize];
             *same |= way.is_some();
@@ -243,14 +263,20 @@ fn same_ways(
             *percent = WRONG_WAY.min(*percent);
         }
     }
-    ways
+    (ways, contradicted)
 }
 
 /// A branch of a block that is less likely the same tells nothing, in per cent.
 const LEAST_SURE: u8 = 50;
 
 /// Wherever its ways lead now, a branch that asks the same is as likely to go each of them.
-fn of_branches(old: &Function, new: &Function, blocks: &[BlockPair], evidence: &mut Evidence) {
+fn of_branches(
+    old: &Function,
+    new: &Function,
+    blocks: &[BlockPair],
+    contradicted: &[bool],
+    evidence: &mut Evidence,
+) {
     let (before, now) = (Ways::all(old), Ways::all(new));
     // What only control flow found asks something else as a rule.
     let asked = |pair: &&BlockPair| pair.branch != Branch::Other && pair.found != Found::ControlFlow;
@@ -260,7 +286,7 @@ fn of_branches(old: &Function, new: &Function, blocks: &[BlockPair], evidence: &
         else {
             continue;
         };
-        if pair.branch == Branch::Turned {
+        if (pair.branch == Branch::Turned) != contradicted[pair.new as usize] {
             ways = (ways.1, ways.0);
         }
         let count = |edge: usize| old.edges[edge].count.map_or(0.0, |count| count.value() as f64);
@@ -376,6 +402,18 @@ impl<'f> Edges<'f> {
         this
     }
 
+    /// Whether the way between two blocks is only the opposite of that `kind`, and the second of them makes a call that nothing else makes
+    /// that the first leads to.
+    fn only_opposite(&self, from: Node, to: Node, kind: EdgeKind, calls: impl Fn(u32) -> bool) -> bool {
+        let calls = |node: Node| node.as_block().is_some_and(&calls);
+        let opposite = opposite(kind);
+        let Some(edges) = self.by_ends.get(&(from, to)).filter(|_| opposite != kind && calls(to)) else {
+            return false;
+        };
+        let others = || self.by_ends.keys().filter(|(source, target)| *source == from && *target != to);
+        edges.iter().all(|edge| edge.kind == opposite) && !others().any(|&(_, other)| calls(other))
+    }
+
     /// The count of the edge between two nodes, and how sure that is in per cent.
     fn find(
         &self,
@@ -404,7 +442,7 @@ impl<'f> Edges<'f> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use relive_profile::model::{Block, TextId};
+    use relive_profile::model::{Block, Call, CalledBy, TextId};
 
     /// A branch of which `taken` and `other` lead to the second and the third block.
     fn branching(taken: Option<u64>, other: Option<u64>) -> Function {
@@ -432,6 +470,10 @@ mod tests {
         function
     }
 
+    fn never(_: Callee, _: Callee) -> bool {
+        false
+    }
+
     fn pair(block: u32, branch: Branch) -> BlockPair {
         BlockPair { old: block, new: block, found: Found::Content(Level::One), branch, fit: 100 }
     }
@@ -439,7 +481,7 @@ mod tests {
     #[test]
     fn a_branch_keeps_its_odds_wherever_it_leads() {
         let (old, new) = (branching(Some(98), Some(0)), branching(None, None));
-        let odds = |branch| of_function(&old, &new, &[pair(0, branch)], &[]).odds;
+        let odds = |branch| of_function(&old, &new, &[pair(0, branch)], &[], &never).odds;
         assert_eq!(odds(Branch::Same), [Some(0.99), Some(0.01)]);
         assert_eq!(odds(Branch::Turned), [Some(0.01), Some(0.99)]);
         assert_eq!(odds(Branch::Other), [None, None]);
@@ -449,9 +491,34 @@ mod tests {
     #[test]
     fn ways_that_should_have_changed_places_tell_nothing() {
         let (old, new) = (branching(Some(90), Some(10)), branching(None, None));
-        let edges = |branch| of_function(&old, &new, &[pair(0, branch), pair(1, Branch::Other)], &[]).edges;
+        let edges =
+            |branch| of_function(&old, &new, &[pair(0, branch), pair(1, Branch::Other)], &[], &never).edges;
         assert_eq!(edges(Branch::Same)[0].map(|seen| seen.count), Some(90));
         assert_eq!(edges(Branch::Turned)[0], None);
+    }
+
+    /// The same, but the block behind it calls what its neighbour never called.
+    #[test]
+    fn what_is_called_tells_more_than_what_is_asked() {
+        let (mut old, mut new) = (branching(Some(90), Some(10)), branching(None, None));
+        let call = |block, address| Call {
+            by: CalledBy::Block(block),
+            address: 0x1000,
+            callee: Callee::Direct { address, name: TextId::default() },
+        };
+        let found = |old: &Function, new: &Function| {
+            of_function(old, new, &[pair(0, Branch::Turned), pair(1, Branch::Other)], &[], &|old, new| {
+                old == new
+            })
+        };
+        old.calls = vec![call(1, 0x5000), call(2, 0x6000)];
+        new.calls = vec![call(1, 0x5000)];
+        let told = found(&old, &new);
+        assert_eq!(told.blocks[1].map(|seen| seen.confidence.percent()), Some(99));
+        assert_eq!(told.edges[0].map(|seen| seen.count), Some(90));
+        assert!(told.odds[0] > told.odds[1], "{:?}", told.odds);
+        old.calls[1] = call(2, 0x5000);
+        assert_eq!(found(&old, &new).edges[0], None);
     }
 
     /// A branch that was turned round, and what lies behind one way was not: the block behind it may be what its neighbour was.
@@ -459,7 +526,7 @@ mod tests {
     fn what_is_reached_the_wrong_way_is_doubted() {
         let (old, new) = (branching(Some(90), Some(10)), branching(None, None));
         let sure = |branch| {
-            let found = of_function(&old, &new, &[pair(0, branch), pair(1, Branch::Other)], &[]);
+            let found = of_function(&old, &new, &[pair(0, branch), pair(1, Branch::Other)], &[], &never);
             found.blocks[1].map(|seen| seen.confidence.percent())
         };
         assert_eq!((sure(Branch::Same), sure(Branch::Turned)), (Some(99), Some(WRONG_WAY)));

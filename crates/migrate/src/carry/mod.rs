@@ -5,12 +5,14 @@
 //! | what old counts say about the blocks and edges of a new function | `evidence` |
 //! | how likely the ways of new branches are, by those that ask the same elsewhere | `alike` |
 //! | the same where code is in another function than before | `across` |
+//! | which calls are of the same function | `callees` |
 //! | counts that obey conservation and follow the evidence as closely as they can | `settle` |
 //! | functions no old build has: as often as they are called | `entries` |
 //! | where indirect calls led | `targets` |
 
 mod across;
 mod alike;
+mod callees;
 mod entries;
 mod evidence;
 pub(crate) mod settle;

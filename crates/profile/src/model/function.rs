@@ -43,7 +43,8 @@ pub struct Function {
     pub blocks: Vec<Block>,
     /// In any order that is the same each time.
     pub edges: Vec<Edge>,
-    /// Of edges that are cases of computed jumps: which edge, and the first entry of the table that leads there. By edge.
+    /// Of edges that are cases of computed jumps: which edge, and the first entry of the table that leads there; behind a hub, also which
+    /// jump's table it is ([`super::case_of`]). By edge.
     pub cases: Vec<(u32, u32)>,
     /// An outer loop before those inside it.
     pub loops: Vec<Loop>,

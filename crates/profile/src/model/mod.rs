@@ -6,6 +6,7 @@
 mod count;
 mod data;
 mod function;
+mod hubs;
 mod level;
 mod loops;
 mod site;
@@ -15,6 +16,7 @@ mod text;
 pub use count::{Confidence, Count, Counter, Origin};
 pub use data::{DataBlock, DataKind, Pointer};
 pub use function::{Block, Call, CalledBy, Callee, Edge, EdgeKind, Function, Line, Loop, Node, Piece, State};
+pub use hubs::{Hub, case_of, entry_of};
 pub use level::Level;
 pub use loops::LoopCounts;
 pub use site::{CallSite, Foreign, SiteId, Target, TargetCount};
