@@ -154,7 +154,7 @@ impl Bench {
 
 /// What a file of callgrind says was executed in all.
 fn total(text: &str) -> Option<f64> {
-    let said =
+    let mut said =
         text.lines().filter_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
     said.next_back()?.split_whitespace().next()?.parse().ok()
 }

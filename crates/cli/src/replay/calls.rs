@@ -24,6 +24,9 @@ enum Next {
     On,
 }
 
+/// Where in a unit it calls and returns: the first instruction behind, and where that is.
+type Turns = Arc<[(usize, Turn, u64)]>;
+
 struct Calls<'a> {
     process: &'a Process,
     range: Range,
@@ -32,7 +35,7 @@ struct Calls<'a> {
     /// By address of a function: its name.
     names: HashMap<u64, Arc<str>>,
     /// By unit: the calls and returns in it.
-    turns: HashMap<u32, Arc<[(usize, Turn, u64)]>>,
+    turns: HashMap<u32, Turns>,
     depth: u64,
     before: u64,
     next: Next,
