@@ -81,10 +81,7 @@ impl Cache {
         let mut legs: Vec<Leg> = Vec::new();
         let mut calls: Vec<Call> = Vec::new();
         let (mut bytes, mut values, mut is_longer) = (0, 0, false);
-        loop {
-            let Some(exit) = mode(at.iter().map(|&at| exits[at])).filter(|_| at.len() >= enough) else {
-                break;
-            };
+        while let Some(exit) = mode(at.iter().map(|&at| exits[at])).filter(|_| at.len() >= enough) {
             let Some(unit) = self.unit_at_exit(exit) else { break };
             values += u32::from(self.exits[exit as usize].values);
             let before = legs.len();

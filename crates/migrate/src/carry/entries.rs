@@ -231,7 +231,7 @@ mod tests {
         ]
         .map(|(from, to, kind)| Edge { from, to, kind, counter: None, count: None })
         .to_vec();
-        let counts = entered(&function, 500, &[None; 3], &[1.0, 1.0, 1.0]).expect("it has an entry");
+        let counts = entered(&function, 500, &[None; 3], &|| vec![1.0, 1.0, 1.0]).expect("it has an entry");
         assert!(counts.blocks.iter().chain(&counts.edges).all(|count| count.value() == 500));
         // How sure that is does not grow by it.
         assert_eq!(counts.edges[0].confidence, CALLED);
