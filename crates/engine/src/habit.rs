@@ -214,9 +214,15 @@ impl Cache {
     fn add_legs(&self, unit: u32, last: usize, legs: &mut Vec<Leg>) {
         let entry = &self.units[unit as usize];
         let before = legs.len();
+        let (start, len) = entry.pieces;
+        let pieces = &self.pieces[start as usize..][..len as usize];
         match entry.legs[..] {
             [] => self.add_all(unit, legs),
-            ref way => legs.extend_from_slice(&way[..way.len().min(entry.pieces.1 as usize)]),
+            ref way => legs.extend(way.iter().zip(pieces).map(|(leg, piece)| match leg.end == piece.end {
+                true => *leg,
+                // There was no register left for the rest of it.
+                false => Leg { end: piece.end, then: Then::On, ..*leg },
+            })),
         }
         legs.truncate(before + last.saturating_add(1).min(legs.len()));
     }
