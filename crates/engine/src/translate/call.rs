@@ -221,7 +221,7 @@ pub fn close_landing(landing: u64) {
 pub const CALL_LEN: u64 = 5;
 
 /// Where to go on if a `call` at a place in the cache could not put its address on the stack, where the program may have no room;
-/// `None` if there is no `call`. All are of the engine: those of calls of the program, and [`MADE_UP`], which goes where `rcx` says.
+/// `None` if there is no `call`. All are of the engine: those of calls of the program, and those that are [made up for](make_up), which go where `rcx` says.
 pub fn skip_call(at: u64, rcx: u64) -> Option<u64> {
     // SAFETY: the caller has been there; instructions in the cache are not the last bytes of it.
     let bytes = unsafe { (at as *const [u8; CALL_LEN as usize]).read_unaligned() };
