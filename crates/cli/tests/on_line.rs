@@ -102,7 +102,7 @@ static int two(unsigned n) { return n & 1 ? one(n) - one(n + 1) : n & 2 ? all[n 
 static int (*const ways[4])(unsigned) = {one, two, one, two};
 int main(void) {
     int sum = 0;
-    for (int i = 0; i < 700000; i++) {
+    for (int i = 0; i < 1400000; i++) {
         unsigned n = draw();
         if (n & 4) sum += ways[n >> 4 & 3](n);
         if (n & 8) sum ^= all[n >> 2 & 0xffff];
