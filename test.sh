@@ -30,3 +30,14 @@ if cargo nextest --version >/dev/null 2>&1; then
 else
     cargo test --workspace --locked
 fi
+# Files for programs that come from PyPI and npm, where these can be had.
+checked=77
+if command -v npm >/dev/null && python3 -c 'import ensurepip' 2>/dev/null; then
+    checked=0
+    tests/consumers/check.sh "${CARGO_TARGET_DIR:-target}/debug/relive" || checked=$?
+fi
+case $checked in
+    0) ;;
+    77) echo "not run, for want of npm, python3-venv or what they install: tests/consumers/check.sh" ;;
+    *) exit "$checked" ;;
+esac

@@ -31,7 +31,7 @@ fetch() { # source package
 
 . "$here/annotated-projects.sh"
 
-programs() { find . -type f \( -perm -100 -o -name '*.so*' \) -exec sh -c 'head -c 18 "$1" | od -An -tx1 -j16 -N1 | grep -q "0[23]" && head -c4 "$1" | grep -q ELF && echo "$1"' _ {} \; | grep -v CMakeFiles | sort; }
+programs() { find . -type f \( -perm -100 -o -name '*.so*' \) -exec sh -c 'head -c 18 "$1" | od -An -tx1 -j16 -N1 2>/dev/null | grep -q "0[23]" && head -c4 "$1" | grep -q ELF && echo "$1"' _ {} \; | grep -v CMakeFiles | sort; }
 failing() { sed -nE 's/^(FAIL|ERROR): ([^ ]+).*/\2/p; s/.* - ([^ ]+) \(Failed\).*/\1/p' "$1" | sort -u; }
 code() { objcopy -O binary --only-section='.text*' "$1" "$2"; }
 not_understood() { "$relive" inspect --functions "$1" | awk -F'\t' 'NR > 1 { n++; if ($4 != "understood") bad++ } END { print n + 0, bad + 0 }'; }
@@ -45,7 +45,8 @@ instrument() {
     else echo "$project $cc: $program is not instrumented: $(tail -1 "$work/instrument.log")" >&2; refused=$((refused+1)); fi
   done <<<"$(programs)"
   [ $refused -eq 0 ] || fails=$((fails+1))
-  rm -rf "$work/profiles"; mkdir -p "$work/profiles"; export RELIVE_PROFILE=$work/profiles/%p.rprof
+  # Each measured file of a program has a profile of its own: tests compare what is said on standard error.
+  rm -rf "$work/profiles"; mkdir -p "$work/profiles"; export RELIVE_PROFILE=$work/profiles/%m.%p.rprof
 }
 # Blocks of clang's maps, and how many of them are described otherwise.
 mapped() { objdump -h "$1" | grep -q llvm_bb_addr_map && "$here/corpus/annotated_blocks.py" "$1" || echo 0 0; }

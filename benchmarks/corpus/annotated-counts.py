@@ -2,9 +2,10 @@
 """Instruments programs with and without annotations, runs their workloads, and compares. They are built by `relive cc`; without
 means the same file without its section .annotate. Once with symbols, once stripped of everything but annotations. In turn, the best
 of several runs counts, user and system time.
-usage: CORPUS_DIR=dir annotated-counts.py [--relive FILE] [--runs N | --instructions] [--cc "gcc -O2"] [--keep DIR] program...
+usage: CORPUS_DIR=dir annotated-counts.py [--relive FILE] [--runs N | --instructions] [--fixed-heap] [--cc "gcc -O2"] [--keep DIR] program...
 --instructions: what executes is counted by callgrind instead of timed, once and with symbols only: that tells small differences, and
 what else the machine does makes none.
+--fixed-heap: memory is had at addresses that do not depend on how large the file is (drivers/fixed_heap.c): lua hashes them.
 --keep: builds stay in DIR, and are not made again; with --runs 0 nothing else is done.
 `hard` is no program of the corpus: functions that analysis alone does not understand (crates/cli/tests/programs/hard.c).
 A table: functions left as they are, counters, slowdown, each without and with annotations; blocks that both count, how many of them
@@ -16,6 +17,7 @@ options = argparse.ArgumentParser()
 options.add_argument('--relive', default=here + '/../../target/release/relive')
 options.add_argument('--runs', type=int, default=5)
 options.add_argument('--instructions', action='store_true')
+options.add_argument('--fixed-heap', action='store_true')
 options.add_argument('--cc', default='gcc -O2')
 options.add_argument('--keep')
 options.add_argument('programs', nargs='+')
@@ -47,6 +49,12 @@ if options.instructions:
 def call(*command, **more):
     ran = subprocess.run(command, check=True, capture_output=True, text=True, **more)
     return ran.stdout + ran.stderr
+
+
+heap = {}
+if options.fixed_heap:
+    heap['LD_PRELOAD'] = scratch + '/fixed_heap.so'
+    call('gcc', '-O1', '-shared', '-fPIC', here + '/drivers/fixed_heap.c', '-o', heap['LD_PRELOAD'])
 
 
 def version(program):
@@ -89,7 +97,7 @@ def timed(program, binary, profile):
         work = [sys.executable, runner, times, stage]
     ran = subprocess.run(work, cwd=scratch, stdin=subprocess.DEVNULL,
                          capture_output=True, env=dict(os.environ, CORPUS_DIR=corpus, BIN=stage, TMPDIR=scratch, RELIVE_PROFILE=profile,
-                                                       RUNNER='%s %s %s' % (sys.executable, runner, times)))
+                                                       RUNNER='%s %s %s' % (sys.executable, runner, times), **heap))
     return sum(map(float, open(times))), (ran.returncode, ran.stdout)
 
 
@@ -124,9 +132,10 @@ for program in options.programs:
         subprocess.run(['objcopy', '-R', '.annotate', scratch + '/with', files['native']], check=True)
         left = {'without': instrument(files['native'], files['without']), 'with': instrument(scratch + '/with', files['with'])}
         best, shown, seen = {}, {}, {'without': {}, 'with': {}}
+        # One name: the stack lies where it does for what is in the environment, and lua hashes where a text lies.
+        profile = scratch + '/counts.rprof'
         for _ in range(options.runs):
             for name, file in files.items():
-                profile = '%s/%s.rprof' % (scratch, name)
                 seconds, output = timed(program, file, profile)
                 best[name] = min(seconds, best.get(name, seconds))
                 for at, count in counts(profile).items() if name in seen else ():

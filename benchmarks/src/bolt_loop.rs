@@ -176,19 +176,18 @@ struct Question {
 }
 
 fn questions(runs: usize) -> [Question; 3] {
-    let millions = |count: f64| format!("{:.1}", count / 1e6);
     [
         Question {
             title: format!("Taken jumps saved, workload `{COUNTED}`, by callgrind"),
             base: "as built, millions",
             asked: |row| row.counts.iter().map(|counts| counts.taken as f64).collect(),
-            shown: millions,
+            shown: |jumps| format!("{:.1}", jumps / 1e6),
         },
         Question {
             title: format!("Misses of a 32 KiB instruction cache saved, workload `{COUNTED}`, by callgrind"),
-            base: "as built, millions",
+            base: "as built, thousands",
             asked: |row| row.counts.iter().map(|counts| counts.misses as f64).collect(),
-            shown: millions,
+            shown: |misses| format!("{:.0}", misses / 1e3),
         },
         Question {
             title: format!("Processor time saved, best of {runs} runs in turn"),
@@ -208,6 +207,10 @@ fn report(rows: &[Row<'_>], runs: usize) -> u64 {
     );
     let mut worse = 0;
     for Question { title, base, asked, shown } in questions(runs) {
+        if rows.iter().all(|row| asked(row).is_empty()) {
+            // No times were taken.
+            continue;
+        }
         let columns = [
             "program",
             "old",

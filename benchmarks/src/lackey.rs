@@ -8,10 +8,13 @@
 //! code that a condition may keep from being executed where that is harmless.
 //!
 //! What depends on where memory lies differs between two runs without Valgrind too, as each has its memory elsewhere. To test a bit of
-//! a register whose number is in another, Valgrind puts it on the stack, and lackey tells of that. Valgrind's `long double` has 64 bits,
-//! which sqlite notices, and then computes in another way. A place that differs for none of these reasons is a mistake.
+//! a register whose number is in another, Valgrind puts it on the stack, and lackey tells of that; to exchange a register with memory, it
+//! reads that twice. Valgrind's `long double` has 64 bits, which sqlite notices, and then computes in another way. There is a signal
+//! less under Valgrind, and other things that a program may ask for are otherwise: breakpoints tell how often an instruction is
+//! executed natively, and how registers went from time to time, by which it reaches memory. A place that differs for none of these reasons is a mistake.
 
 use crate::corpus;
+use crate::oracle::breakpoints::{Breakpoints, FACTOR, Hits};
 use crate::process::output_of;
 use crate::table::Table;
 use anyhow::{Context, Result, ensure};
@@ -93,13 +96,20 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
         "addresses as far apart",
         "not as in another run",
         "Valgrind's processor",
+        "as breakpoints count",
         "not explained",
     ]);
+    let bench = Bench {
+        relive: &relive,
+        scratch: scratch.path(),
+        environment: environment()?,
+        breakpoints: Breakpoints::compile(scratch.path())?,
+    };
     let mut violations = 0;
     for subject in subjects(&corpus, scratch.path(), options)? {
         eprintln!("{}", subject.name);
-        let compared = compare(&subject, &relive, scratch.path())?;
-        violations += compared.unexplained;
+        let compared = compare(&subject, &bench)?;
+        violations += compared.unexplained as u64;
         table.row(compared.row(subject.name));
     }
     println!("\n{table}\nviolations: {violations}");
@@ -142,13 +152,24 @@ fn subjects(corpus: &Path, scratch: &Path, options: &Options) -> Result<Vec<Subj
         .collect())
 }
 
-/// So many places that are not explained are shown of each program.
-const SHOWN: u64 = 30;
+/// What all programs are recorded with.
+struct Bench<'a> {
+    relive: &'a Path,
+    scratch: &'a Path,
+    /// What there is under Valgrind, in the order in which it is there: python3 makes a table of it.
+    environment: Vec<String>,
+    breakpoints: Breakpoints,
+}
 
-/// Programs are recorded so many times more, with their memory elsewhere.
-const MORE: usize = 2;
+/// So many places that are not explained are shown of each program.
+const SHOWN: usize = 30;
+
+/// While places are not explained, programs are recorded up to so many times more, with their memory elsewhere: what python3 does goes
+/// by where in its chunks of memory something lies, which few runs have differently.
+const MORE: usize = 6;
 
 /// What was found of a program.
+#[derive(Default)]
 struct Compared {
     places: usize,
     instructions: u64,
@@ -157,57 +178,119 @@ struct Compared {
     differ: [usize; 3],
     /// Of these, those that another run has otherwise too.
     elsewhere: usize,
-    /// And those at which Valgrind is another processor.
+    /// Those at which Valgrind is another processor.
     other_processor: usize,
-    unexplained: u64,
+    /// And those that are executed as often natively as relive says.
+    natively: usize,
+    unexplained: usize,
 }
 
-fn compare(subject: &Subject, relive: &Path, scratch: &Path) -> Result<Compared> {
+/// A place at which relive and lackey do not agree.
+struct Difference {
+    place: u64,
+    is_other: [bool; 3],
+}
+
+fn compare(subject: &Subject, bench: &Bench<'_>) -> Result<Compared> {
     let shape = shape(&subject.binary)?;
-    let ours = record(subject, relive, scratch, &shape, true)?;
-    let others = (0..MORE).map(|_| record(subject, relive, scratch, &shape, false));
-    let others: Vec<All> = others.collect::<Result<_>>()?;
-    let theirs = trace(subject, &shape)?;
+    let ours = bench.record(subject, &shape, true)?;
+    let theirs = bench.trace(subject, &shape)?;
     let places: BTreeSet<u64> = ours.keys().chain(theirs.keys()).copied().collect();
-    let of = |all: &All, place: u64| all.get(&place).copied().unwrap_or_default().facts();
     let mut compared = Compared {
         places: places.len(),
         instructions: ours.values().map(|did| did.times).sum(),
         accesses: std::array::from_fn(|kind| ours.values().map(|did| did.accesses[kind]).sum()),
-        differ: [0; 3],
-        elsewhere: 0,
-        other_processor: 0,
-        unexplained: 0,
+        ..Compared::default()
     };
+    let of = |all: &All, place: u64| all.get(&place).copied().unwrap_or_default().facts();
+    let mut open = Vec::new();
     for place in places {
         let (own, lackey) = (of(&ours, place), of(&theirs, place));
-        let mut is_other = [false; 3];
-        for fact in 0..own.len() {
-            is_other[fact] = own[fact] != lackey[fact];
-            compared.differ[fact] += usize::from(is_other[fact]);
+        let is_other: [bool; 3] = std::array::from_fn(|fact| own[fact] != lackey[fact]);
+        for (differ, is_other) in compared.differ.iter_mut().zip(is_other) {
+            *differ += usize::from(is_other);
         }
-        if is_other == [false; 3] {
-            continue;
+        if is_other.contains(&true) {
+            open.push(Difference { place, is_other });
         }
-        let varies = |fact: usize| others.iter().any(|other| of(other, place)[fact] != own[fact]);
-        if (0..own.len()).all(|fact| !is_other[fact] || varies(fact)) {
-            compared.elsewhere += 1;
-        } else if shape.tests_bits.contains(&place) && !is_other[0] || shape.is_inexact(place) {
-            compared.other_processor += 1;
-        } else {
-            compared.unexplained += 1;
-            if compared.unexplained > SHOWN {
-                continue;
-            }
-            eprintln!(
-                "  {place:#x}: {}, lackey {}",
-                ours.get(&place).copied().unwrap_or_default(),
-                theirs.get(&place).copied().unwrap_or_default()
-            );
+    }
+    // Takes away those that are explained by something, and says how many they were.
+    let settle = |open: &mut Vec<Difference>, is_explained: &dyn Fn(&Difference) -> bool| {
+        let before = open.len();
+        open.retain(|difference| !is_explained(difference));
+        before - open.len()
+    };
+    compared.other_processor = settle(&mut open, &|it| {
+        shape.emulated.contains(&it.place) && !it.is_other[0] || shape.is_inexact(it.place)
+    });
+    let mut varies: BTreeMap<u64, [bool; 3]> = BTreeMap::new();
+    for _ in 0..MORE {
+        if open.is_empty() {
+            break;
         }
+        let other = bench.record(subject, &shape, false)?;
+        for it in &open {
+            let (own, other) = (of(&ours, it.place), of(&other, it.place));
+            let varies = varies.entry(it.place).or_default();
+            (0..own.len()).for_each(|fact| varies[fact] |= own[fact] != other[fact]);
+        }
+        compared.elsewhere += settle(&mut open, &|it| {
+            it.is_other.iter().zip(varies[&it.place]).all(|(is_other, varies)| !is_other || varies)
+        });
+    }
+    if !open.is_empty() {
+        let hits = bench.natively(subject, &open)?;
+        compared.natively = settle(&mut open, &|it| {
+            let did = ours.get(&it.place).copied().unwrap_or_default();
+            let Some(reached) = hits.get(&it.place) else { return false };
+            let as_far_apart =
+                || access(&subject.binary, it.place).is_some_and(|by| by.steps(&reached.steps) == did.steps);
+            reached.times == did.times && (it.is_other[0] || as_far_apart())
+        });
+    }
+    compared.unexplained = open.len();
+    for Difference { place, .. } in open.iter().take(SHOWN) {
+        let [own, lackey] = [&ours, &theirs].map(|all| all.get(place).copied().unwrap_or_default());
+        eprintln!("  {place:#x}: {own}, lackey {lackey}");
     }
     Ok(compared)
 }
+
+/// How an instruction reaches memory: registers and by what they are multiplied.
+struct Access(Vec<(usize, u64)>);
+
+impl Access {
+    /// How addresses went, by how registers went.
+    fn steps(&self, steps: &[u64; 16]) -> u64 {
+        self.0.iter().fold(0, |sum, &(register, scale)| sum.wrapping_add(steps[register].wrapping_mul(scale)))
+    }
+}
+
+/// That of the instruction at a place, as a disassembler tells it; of one that reaches memory once, by an operand that is written down.
+fn access(binary: &Path, place: u64) -> Option<Access> {
+    let to = |name: &str, address: u64| format!("--{name}-address={address:#x}");
+    let mut listing = Command::new("llvm-objdump-19");
+    listing.args(["-d", "--no-show-raw-insn", &to("start", place), &to("stop", place + 1)]).arg(binary);
+    let text = output_of(&mut listing).ok()?;
+    let instruction = text.lines().find_map(|line| line.trim_start().strip_prefix(&format!("{place:x}:")))?;
+    let (_, operand) = instruction.split_once('(')?;
+    let mut parts = operand.split_once(')')?.0.split(',').map(str::trim);
+    let number = |name: &str| REGISTERS.iter().position(|own| name.strip_prefix('%') == Some(own));
+    let mut registers = Vec::new();
+    if let Some(base) = parts.next().filter(|base| !base.is_empty()) {
+        registers.push((number(base)?, 1));
+    }
+    if let Some(index) = parts.next() {
+        registers.push((number(index)?, parts.next().map_or(Some(1), |scale| scale.parse().ok())?));
+    }
+    Some(Access(registers))
+}
+
+/// As instructions number them.
+const REGISTERS: [&str; 16] = [
+    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+    "r15",
+];
 
 impl Compared {
     fn row(&self, name: &str) -> Vec<String> {
@@ -218,59 +301,65 @@ impl Compared {
             [self.places as u64, self.instructions, loads + both, stores + both].map(|n| n.to_string()),
         );
         cells.extend(self.differ.map(as_there));
-        cells
-            .extend([self.elsewhere, self.other_processor, self.unexplained as usize].map(|n| n.to_string()));
+        cells.extend(
+            [self.elsewhere, self.other_processor, self.natively, self.unexplained].map(|n| n.to_string()),
+        );
         cells
     }
 }
 
-/// What a program's own instructions do, as relive has it; with its memory where it mostly is, or somewhere.
-fn record(subject: &Subject, relive: &Path, scratch: &Path, shape: &Shape, is_fixed: bool) -> Result<All> {
-    let file = scratch.join("own.rtrace");
-    let mut recording = match is_fixed {
-        true => Command::new("setarch"),
-        false => Command::new(relive),
-    };
-    if is_fixed {
-        recording.arg("-R").arg(relive);
+impl Bench<'_> {
+    /// What a program's own instructions do, as relive has it; with its memory where it mostly is, or somewhere.
+    fn record(&self, subject: &Subject, shape: &Shape, is_fixed: bool) -> Result<All> {
+        let file = self.scratch.join("own.rtrace");
+        let mut recording = self.command(is_fixed);
+        recording.arg(self.relive).args(["trace", "-q", "-o"]).arg(&file).arg("--");
+        // As under lackey, standard error is a pipe: programs look at that.
+        output_of(recording.arg(&subject.binary).args(&subject.arguments))?;
+        let mut replaying = Command::new(self.relive);
+        replaying.arg("replay").arg(&file).args(["--format", "lackey"]).stdout(Stdio::piped());
+        read(&mut replaying, false, shape)
     }
-    recording.args(["trace", "-q", "-o"]).arg(&file).arg("--").arg(&subject.binary).args(&subject.arguments);
-    // As under lackey, standard error is a pipe: programs look at that.
-    output_of(alone(&mut recording).envs(surroundings()?).stdout(Stdio::null()))?;
-    let mut replaying = Command::new(relive);
-    replaying.arg("replay").arg(&file).args(["--format", "lackey"]).stdout(Stdio::piped());
-    read(&mut replaying, false, shape)
-}
 
-/// The same, as lackey has it.
-fn trace(subject: &Subject, shape: &Shape) -> Result<All> {
-    let mut tracing = Command::new("valgrind");
-    tracing
-        .args([
-            "--tool=lackey",
-            "--trace-mem=yes",
-            "--log-fd=2",
-            "--vex-guest-chase=no",
-            "--vex-iropt-level=0",
-        ])
-        .arg(&subject.binary)
-        .args(&subject.arguments);
-    alone(&mut tracing).stdout(Stdio::null()).stderr(Stdio::piped());
-    read(&mut tracing, true, shape)
+    /// The same, as lackey has it.
+    fn trace(&self, subject: &Subject, shape: &Shape) -> Result<All> {
+        let mut tracing = valgrind();
+        tracing.args(["--trace-mem=yes", "--log-fd=2", "--vex-guest-chase=no", "--vex-iropt-level=0"]);
+        tracing.arg(&subject.binary).args(&subject.arguments);
+        read(tracing.stdout(Stdio::null()).stderr(Stdio::piped()), true, shape)
+    }
+
+    /// How often these places are executed with memory where it mostly is.
+    fn natively(&self, subject: &Subject, open: &[Difference]) -> Result<Hits> {
+        let places = open.iter().map(|it| it.place).collect();
+        self.breakpoints.count(&places, |words| {
+            let mut running = self.command(true);
+            output_of(running.args(words).arg(&subject.binary).args(&subject.arguments)).map(drop)
+        })
+    }
+
+    /// Runs what is added to it with the environment of Valgrind's programs.
+    fn command(&self, is_fixed: bool) -> Command {
+        let mut command = Command::new("/usr/bin/env");
+        command.arg("-i").args(&self.environment).stdin(Stdio::null()).stdout(Stdio::null());
+        if is_fixed {
+            command.args(["setarch", "-R"]);
+        }
+        command
+    }
 }
 
 /// What Valgrind adds to the environment of programs, they may look at: they have the same without it.
-fn surroundings() -> Result<Vec<(String, String)>> {
-    let mut asking = Command::new("valgrind");
-    asking.args(["-q", "--tool=lackey", "/usr/bin/env"]);
-    let answer = output_of(alone(&mut asking))?;
-    Ok(answer.lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect())
+fn environment() -> Result<Vec<String>> {
+    Ok(output_of(valgrind().args(["-q", "/usr/bin/env"]))?.lines().map(str::to_owned).collect())
 }
 
 /// Little that is in the environment depends on who runs it.
-fn alone(command: &mut Command) -> &mut Command {
-    let own = [("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("PYTHONHASHSEED", "0")];
-    command.env_clear().envs(own).stdin(Stdio::null())
+fn valgrind() -> Command {
+    let mut command = Command::new("valgrind");
+    command.env_clear().envs([("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("PYTHONHASHSEED", "0")]);
+    command.arg("--tool=lackey").stdin(Stdio::null());
+    command
 }
 
 fn text_of(path: &Path) -> String {
@@ -298,8 +387,8 @@ struct Shape {
     code: Range<u64>,
     /// It lies where it was linked for.
     is_fixed: bool,
-    /// Where an instruction may begin that tests a bit of a register whose number is in another.
-    tests_bits: BTreeSet<u64>,
+    /// Where an instruction may begin that Valgrind does with more accesses.
+    emulated: BTreeSet<u64>,
     /// Functions that compute with `long double` if that is more exact.
     inexact: Vec<Range<u64>>,
 }
@@ -313,9 +402,9 @@ impl Shape {
     }
 }
 
-/// `bt`, `bts`, `btr`, `btc` of two registers, without what may be before.
-fn tests_bits(code: &[u8]) -> bool {
-    matches!(code, [0x0f, 0xa3 | 0xab | 0xb3 | 0xbb, 0xc0..=0xff, ..])
+/// `bt`, `bts`, `btr`, `btc` of two registers, or `xchg` of one with memory; without what may be before.
+fn is_emulated(code: &[u8]) -> bool {
+    matches!(code, [0x0f, 0xa3 | 0xab | 0xb3 | 0xbb, 0xc0..=0xff, ..] | [0x86 | 0x87, ..0xc0, ..])
 }
 
 fn shape(binary: &Path) -> Result<Shape> {
@@ -327,13 +416,13 @@ fn shape(binary: &Path) -> Result<Shape> {
     let segment = segment.context("a program without code")?;
     let code = segment.address()..segment.address() + segment.size();
     let bytes = segment.data()?;
-    let at = (0..bytes.len()).filter(|&at| tests_bits(&bytes[at..]));
+    let at = (0..bytes.len()).filter(|&at| is_emulated(&bytes[at..]));
     // A prefix for wide registers may be before it.
-    let tests_bits = at.flat_map(|at| (at.saturating_sub(1)..=at).map(|at| code.start + at as u64)).collect();
+    let emulated = at.flat_map(|at| (at.saturating_sub(1)..=at).map(|at| code.start + at as u64)).collect();
     let is_named = |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(|name| INEXACT.contains(&name));
     let inexact = file.symbols().filter(is_named).map(|it| it.address()..it.address() + it.size()).collect();
     let is_fixed = file.kind() == object::ObjectKind::Executable;
-    Ok(Shape { entry: file.entry(), code, is_fixed, tests_bits, inexact })
+    Ok(Shape { entry: file.entry(), code, is_fixed, emulated, inexact })
 }
 
 /// What the program's own instructions did, by what a command writes.
@@ -375,7 +464,7 @@ fn read(command: &mut Command, is_valgrind: bool, shape: &Shape) -> Result<All> 
             did.bytes += size;
             let step = address.wrapping_sub(did.last);
             if did.last != 0 {
-                did.steps = did.steps.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(step);
+                did.steps = did.steps.wrapping_mul(FACTOR).wrapping_add(step);
             }
             did.last = address;
         }

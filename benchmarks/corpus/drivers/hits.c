@@ -1,5 +1,6 @@
 /* Counts natively how often instructions are reached, with breakpoints: hits OUT ADDRESSES PROGRAM ARGUMENT...
-   ADDRESSES holds one address a line, as linked, in hexadecimal. Adds lines "address count" to OUT.
+   ADDRESSES holds one address a line, as linked, in hexadecimal. Adds lines "address count step..." to OUT, with a number for each
+   general register, as instructions number them: how its value went from hit to hit, each step added to FACTOR times those before.
    One thread, one process; children run uncounted (their copies of the breakpoints are taken out at the fork). */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -13,9 +14,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #define MOST 100000
-static unsigned long at[MOST], count[MOST], bias;
+#define FACTOR 0x9e3779b97f4a7c15
+static unsigned long at[MOST], count[MOST], last[MOST][16], steps[MOST][16], bias;
 static unsigned char old[MOST];
 static int n;
+static void step(int i, const struct user_regs_struct *r) {
+  unsigned long now[16] = { r->rax, r->rcx, r->rdx, r->rbx, r->rsp, r->rbp, r->rsi, r->rdi, r->r8, r->r9, r->r10, r->r11, r->r12, r->r13, r->r14, r->r15 };
+  for (int k = 0; k < 16; k++) { if (count[i]) steps[i][k] = steps[i][k] * FACTOR + (now[k] - last[i][k]); last[i][k] = now[k]; }
+  count[i]++;
+}
 static int by_address(const void *a, const void *b) { unsigned long x = *(unsigned long *)a, y = *(unsigned long *)b; return (x > y) - (x < y); }
 static int put(pid_t p, unsigned long a, unsigned char c) {
   errno = 0;
@@ -49,14 +56,14 @@ int main(int argc, char **argv) {
     struct user_regs_struct r; ptrace(PTRACE_GETREGS, p, 0, &r);
     unsigned long a = r.rip - 1 - bias, *hit = sig == SIGTRAP ? bsearch(&a, at, n, sizeof *at, by_address) : 0;
     if (!hit) { ptrace(PTRACE_CONT, p, 0, sig); continue; }
-    int i = hit - at; count[i]++; r.rip--; ptrace(PTRACE_SETREGS, p, 0, &r); put(p, r.rip, old[i]);
+    int i = hit - at; step(i, &r); r.rip--; ptrace(PTRACE_SETREGS, p, 0, &r); put(p, r.rip, old[i]);
     ptrace(PTRACE_SINGLESTEP, p, 0, 0);
     if (waitpid(p, &st, __WALL) < 0 || WIFEXITED(st) || WIFSIGNALED(st)) break;
     put(p, at[i] + bias, 0xcc);
     sig = WSTOPSIG(st); ptrace(PTRACE_CONT, p, 0, sig == SIGTRAP ? 0 : sig);
   }
   f = fopen(argv[1], "a"); if (!f) return 125;
-  for (int i = 0; i < n; i++) fprintf(f, "%lx %lu\n", at[i], count[i]);
+  for (int i = 0; i < n; i++) { fprintf(f, "%lx %lu", at[i], count[i]); for (int k = 0; k < 16; k++) fprintf(f, " %lx", steps[i][k]); fputc('\n', f); }
   fclose(f);
   return WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st);
 }

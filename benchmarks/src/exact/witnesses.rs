@@ -13,10 +13,10 @@
 use super::Pair;
 use super::judge::{Difference, Verdict};
 use crate::corpus;
+use crate::oracle::breakpoints::Breakpoints;
 use crate::process::output_of;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -49,15 +49,14 @@ fn still_open(all: &[Verdicted]) -> BTreeSet<u64> {
 }
 
 pub(crate) struct Witnesses {
-    hits: PathBuf,
+    breakpoints: Breakpoints,
     clock: PathBuf,
 }
 
 impl Witnesses {
     pub(crate) fn compile(folder: &Path) -> Result<Self> {
         let drivers = corpus::scripts().join("drivers");
-        let (hits, clock) = (folder.join("hits"), folder.join("steady_clock.so"));
-        output_of(Command::new("gcc").arg("-O2").arg(drivers.join("hits.c")).arg("-o").arg(&hits))?;
+        let clock = folder.join("steady_clock.so");
         output_of(
             Command::new("gcc")
                 .args(["-O2", "-shared", "-fPIC"])
@@ -65,7 +64,7 @@ impl Witnesses {
                 .arg("-o")
                 .arg(&clock),
         )?;
-        Ok(Self { hits, clock })
+        Ok(Self { breakpoints: Breakpoints::compile(folder)?, clock })
     }
 
     pub(crate) fn decide(&self, differences: Vec<Difference>, pair: &Pair) -> Result<Vec<Verdicted>> {
@@ -133,20 +132,10 @@ impl Witnesses {
     }
 
     fn count(&self, pair: &Pair, places: &BTreeSet<u64>, with: &str) -> Result<Hits> {
-        let folder = tempfile::tempdir()?;
-        let (addresses, out) = (folder.path().join("addresses"), folder.path().join("hits"));
-        let mut text = String::new();
-        for place in places {
-            writeln!(text, "{place:x}")?;
-        }
-        std::fs::write(&addresses, text)?;
-        let runner = format!("{with} {} {} {}", self.hits.display(), out.display(), addresses.display());
-        pair.native(&[("RUNNER", runner.as_ref())])?;
-        let mut hits = Hits::new();
-        for line in std::fs::read_to_string(&out).context("no breakpoint counts")?.lines() {
-            let (address, count) = line.split_once(' ').with_context(|| format!("bad line {line:?}"))?;
-            *hits.entry(u64::from_str_radix(address, 16)?).or_default() += count.parse::<u64>()?;
-        }
-        Ok(hits)
+        let hits = self.breakpoints.count(places, |words| {
+            let words = words.map(|word| word.to_string_lossy().into_owned()).join(" ");
+            pair.native(&[("RUNNER", format!("{with} {words}").as_ref())]).map(drop)
+        })?;
+        Ok(hits.into_iter().map(|(address, reached)| (address, reached.times)).collect())
     }
 }

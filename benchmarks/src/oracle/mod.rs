@@ -2,6 +2,7 @@
 
 pub(crate) mod assembler;
 pub(crate) mod block_map;
+pub(crate) mod breakpoints;
 pub(crate) mod callgrind;
 pub(crate) mod line_table;
 pub(crate) mod listing;

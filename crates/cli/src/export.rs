@@ -3,6 +3,7 @@
 use crate::console::say;
 use crate::measured::{Answers, Files};
 use crate::output::{grouped, write_to};
+use crate::progress::{Phase, Progress};
 use crate::{profiles, sequence};
 use anyhow::{Context as _, Result, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -70,10 +71,17 @@ fn formats() -> impl clap::builder::TypedValueParser<Value = &'static dyn Export
         .map(|name| *FORMATS.iter().find(|format| format.name() == name).expect("clap takes no other value"))
 }
 
+const PHASES: &[Phase] = &[("read profile", 15), ("read files", 15), ("write", 70)];
+
 /// Writes the profile as asked.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let output = Some(&*args.output).filter(|path| *path != Path::new("-"));
     let mut summary = Summary::default();
+    let progress = Progress::start(PHASES);
+    if output.is_none() {
+        // Both may be the same terminal.
+        progress.clear();
+    }
     if let [path] = &args.profiles[..]
         && sequence::is_one(path)
     {
@@ -89,6 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Ok(())
         })
         .with_context(|| path.display().to_string())?;
+        drop(progress);
         tell(args, &summary);
         return Ok(());
     }
@@ -100,14 +109,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         profiles.push((path.display().to_string(), profile));
     }
+    progress.next();
     let modules = || profiles.iter().flat_map(|(_, profile)| &profile.modules);
     let carried = modules().any(|module| !module.carried.is_empty());
     let files = Files::open(modules(), args.binary.as_deref(), &args.debug_root)?;
+    progress.next();
     write_to(output, |out| {
         summary = args.format.write_several(&profiles, &Answers::new(&files), out).map_err(explained)?;
         Ok(())
     })
     .with_context(|| given(args))?;
+    drop(progress);
     if carried {
         summary.notes.push("some counts were carried over from another build, or estimated".to_string());
     }

@@ -3,6 +3,7 @@
 
 use relive_image::image::Image;
 use relive_image::names::demangle;
+use relive_image::plt::is_plt_section;
 use relive_image::symbols::SymbolKind;
 use relive_trace::Module;
 use relive_trace::process::{Origin, Process};
@@ -24,6 +25,7 @@ pub(crate) struct Functions {
 struct File {
     code: Vec<(u64, u64, u64)>,
     functions: Vec<Named>,
+    nameless: Vec<Named>,
 }
 
 /// What follows if a file does not tell the names of functions.
@@ -39,7 +41,7 @@ impl Functions {
         Self { modules, ..Self::default() }
     }
 
-    /// The name of the function that an address is in, as far as symbols tell.
+    /// The name of the function that an address is in.
     pub(crate) fn name(&mut self, process: &Process, unit: &Unit, pc: u64) -> Option<Arc<str>> {
         match process.mapping(unit, pc)?.origin {
             Origin::File(_) => self.at(process, unit, pc).map(|(_, name)| name.clone()),
@@ -67,7 +69,8 @@ impl Functions {
         let (file, at) = (&self.files[path], pc.wrapping_add(mapping.offset));
         let &(offset, _, link) = file.code.iter().find(|(offset, len, _)| at.wrapping_sub(*offset) < *len)?;
         let address = link + (at - offset);
-        holding(&file.functions, address).map(|(start, name)| (address - start, name))
+        let found = holding(&file.functions, address).or_else(|| holding(&file.nameless, address));
+        found.map(|(start, name)| (address - start, name))
     }
 }
 
@@ -78,7 +81,7 @@ impl File {
         let Ok(image) = Image::parse(&data, None) else { return Self::default() };
         let code = image.elf.segments.iter().filter(|segment| segment.executable);
         let code = code.map(|s| (s.offset, s.data.len() as u64, s.range.start.0)).collect();
-        Self { code, functions: named(&image, false) }
+        Self { code, functions: named(&image, false), nameless: nameless(&image) }
     }
 }
 
@@ -124,4 +127,15 @@ pub(crate) fn named(image: &Image<'_>, mangled: bool) -> Vec<Named> {
         .zip(starts)
         .map(|((start, size, _, name), next)| (start, if size == 0 { next } else { start + size }, name))
         .collect()
+}
+
+/// The functions that unwind entries tell of, by address; where no symbol names them, they are called as in profiles.
+pub(crate) fn nameless(image: &Image<'_>) -> Vec<Named> {
+    let is_stub = |at| {
+        let mut sections = image.elf.sections.iter();
+        sections.any(|section| section.range.contains(at) && is_plt_section(&section.name))
+    };
+    let functions =
+        image.unwind.frames.iter().filter(|f| f.starts_like_a_function && !is_stub(f.range.start));
+    functions.map(|f| (f.range.start.0, f.range.end.0, format!("fn_{:x}", f.range.start.0).into())).collect()
 }

@@ -4,6 +4,7 @@ use crate::remedy::with_remedy;
 use anyhow::{Context as _, Result, bail};
 use relive_code::addr::{AddrRange, LinkAddr};
 use relive_image::elf::Segment;
+use relive_image::image::Image;
 use relive_image::lines::Lines;
 use relive_image::loader::{Loaded, Options};
 use relive_image::program::{Program, analyze};
@@ -20,7 +21,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Opens the files of all modules. One that was given must be that of the only module.
+    /// Opens the files of all modules. One that was given must be that of one of them.
     pub(crate) fn open<'m>(
         modules: impl Iterator<Item = &'m Module>,
         given: Option<&Path>,
@@ -32,23 +33,28 @@ impl Files {
         modules.dedup_by_key(|module| &module.build_id);
         let options = Options { debug_roots: debug_roots.to_vec(), ..Options::default() };
         let mut loaded = Vec::new();
-        match (given, &modules[..]) {
-            (Some(path), [module]) => {
-                let file = Loaded::open(path, &options).map_err(with_remedy)?;
-                if !is_build(&file, module)? {
-                    bail!("{}: not the build that was measured; give that one with --binary", path.display());
+        if let Some(path) = given {
+            let file = Loaded::open(path, &options).map_err(with_remedy)?;
+            let mut own = Vec::new();
+            for (at, module) in modules.iter().enumerate() {
+                if is_build(&file, module)? {
+                    own.push(at);
                 }
-                loaded.push((module.build_id.clone(), file));
             }
-            (Some(_), _) => bail!("--binary is for one module: choose it with --module"),
-            (None, modules) => {
-                for module in modules {
-                    if let Ok(file) = Loaded::open(&module.path, &options)
-                        && is_build(&file, module).unwrap_or(false)
-                    {
-                        loaded.push((module.build_id.clone(), file));
-                    }
+            match own[..] {
+                [at] => loaded.push((modules.remove(at).build_id.clone(), file)),
+                [] => {
+                    bail!("{}: not the build that was measured; give that one with --binary", path.display())
                 }
+                // It does not say which build it is.
+                _ => bail!("--binary is for one module: choose it with --module"),
+            }
+        }
+        for module in modules {
+            if let Ok(file) = Loaded::open(&module.path, &options)
+                && is_build(&file, module).unwrap_or(false)
+            {
+                loaded.push((module.build_id.clone(), file));
             }
         }
         Ok(Self { loaded })
@@ -63,10 +69,6 @@ impl Files {
     fn place(&self, module: &Module) -> Option<usize> {
         self.loaded.iter().position(|(build_id, _)| *build_id == module.build_id)
     }
-
-    fn of(&self, module: &Module) -> Option<&Loaded> {
-        Some(&self.loaded[self.place(module)?].1)
-    }
 }
 
 /// Whether the file is the one that was measured, as far as it says which build it is.
@@ -78,9 +80,11 @@ fn is_build(file: &Loaded, module: &Module) -> Result<bool> {
 /// What measured files answer.
 pub(crate) struct Answers<'f> {
     files: &'f Files,
-    /// Of each file, once they are asked for.
+    /// Of each file, once it is asked for; nothing of one that cannot be read.
+    images: Vec<OnceLock<Option<Image<'f>>>>,
+    /// Likewise.
     lines: Vec<OnceLock<Lines<'f>>>,
-    /// Likewise; nothing of a file that cannot be read.
+    /// Likewise.
     programs: Vec<OnceLock<Option<Program<'f>>>>,
 }
 
@@ -88,9 +92,15 @@ impl<'f> Answers<'f> {
     pub(crate) fn new(files: &'f Files) -> Self {
         Self {
             files,
+            images: files.loaded.iter().map(|_| OnceLock::new()).collect(),
             lines: files.loaded.iter().map(|_| OnceLock::new()).collect(),
             programs: files.loaded.iter().map(|_| OnceLock::new()).collect(),
         }
+    }
+
+    fn image_of(&self, module: &Module) -> Option<&Image<'f>> {
+        let at = self.files.place(module)?;
+        self.images[at].get_or_init(|| self.files.loaded[at].1.image().ok()).as_ref()
     }
 
     fn lines_of(&self, module: &Module) -> Option<&Lines<'f>> {
@@ -100,14 +110,14 @@ impl<'f> Answers<'f> {
 
     fn program_of(&self, module: &Module) -> Option<&Program<'f>> {
         let at = self.files.place(module)?;
-        let read = || Some(analyze(&self.files.loaded[at].1.image().ok()?));
+        let read = || Some(analyze(self.image_of(module)?));
         self.programs[at].get_or_init(read).as_ref()
     }
 }
 
 impl Surroundings for Answers<'_> {
     fn symbols(&self, module: &Module) -> Option<Vec<Symbol>> {
-        let image = self.files.of(module)?.image().ok()?;
+        let image = self.image_of(module)?;
         let mut file = None;
         let mut symbols = Vec::new();
         for symbol in &image.symbols {
@@ -165,12 +175,12 @@ impl Surroundings for Answers<'_> {
     }
 
     fn code(&self, module: &Module, start: u64, end: u64) -> Option<Vec<u8>> {
-        let image = self.files.of(module)?.image().ok()?;
+        let image = self.image_of(module)?;
         image.elf.bytes_in(LinkAddr(start), end.checked_sub(start)?).map(<[u8]>::to_vec)
     }
 
     fn base(&self, module: &Module) -> Option<u64> {
-        let image = self.files.of(module)?.image().ok()?;
+        let image = self.image_of(module)?;
         Some(image.elf.segments.first()?.range.start.0 & !0xfff)
     }
 
@@ -186,7 +196,7 @@ impl Surroundings for Answers<'_> {
     }
 
     fn linked_at(&self, module: &Module, offset: u64) -> Option<u64> {
-        let image = self.files.of(module)?.image().ok()?;
+        let image = self.image_of(module)?;
         // Mappings begin at whole pages, segments need not.
         let holds = |segment: &&Segment<'_>| {
             let end = segment.offset.saturating_add(segment.data.len() as u64);

@@ -257,6 +257,23 @@ fn caches_as_cachegrind_has_them() {
     assert!(hottest["instructions"].as_u64() > paths["instructions"].as_u64().map(|all| all / 10 * 9));
 }
 
+/// Without symbols, functions are told by unwind entries, and called as in profiles.
+#[test]
+fn functions_of_stripped_programs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile("gcc", &["-O2", "-s"], ("sums.c", SUMS));
+    let file = trace(&program, &folder, &[]);
+    let (found, _) = ask("mix", &file, &[]);
+    let hottest = found["functions"].as_array().and_then(|rows| rows.first()).expect("a function").clone();
+    let name = hottest["function"].as_str().expect("a name");
+    assert_eq!(hottest["module"], text(&program), "{hottest}");
+    let measured = folder.path().join("p.rprof");
+    stdout(&["run", "-q", "-o", text(&measured), "--", text(&program)]);
+    let rows = stdout(&["dump", text(&measured), "--functions"]);
+    assert!(name.starts_with("fn_") && rows.contains(&format!("\t{name}\t")), "{name}: {rows}");
+    assert!(stdout(&["replay", text(&file), "--calls"]).contains(name), "{name}");
+}
+
 /// What it says on standard error, and the exit status.
 fn complaint(args: &[&str]) -> String {
     let output = relive(args);

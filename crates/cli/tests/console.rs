@@ -103,6 +103,11 @@ fn completions_and_pages_cover_all_commands() {
     for command in commands.iter().filter(|&&command| command != "help") {
         let page = std::fs::read_to_string(pages.join(format!("relive-{command}.1"))).expect("a page");
         assert!(page.contains(".SH NAME") && page.contains(".SH OPTIONS"), "{command}");
+        assert!(
+            page.contains("\n.SH EXAMPLES\n.nf\n  ") && page.contains(".SH \"EXIT STATUS\""),
+            "{command}"
+        );
+        assert!(page.contains(&format!("\"relive {}\"", env!("CARGO_PKG_VERSION"))), "{command}: {page}");
     }
     assert!(pages.join("relive.1").exists() && pages.join("relive-analyze-cache.1").exists());
 }

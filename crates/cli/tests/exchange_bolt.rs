@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::versions::profile;
+use support::versions::{profile, version};
 use support::{relive, stdout, text};
 
 const BIN: &str = "/usr/lib/llvm-19/bin";
@@ -343,6 +343,30 @@ fn what_was_exported_can_be_imported() {
     at_least(&judged(&back, &exact), 0.999);
     let blocks = stdout(&["dump", text(&back), "--blocks"]);
     assert!(blocks.contains("\tinferred\t") && !blocks.contains("\tmeasured\t"), "{blocks}");
+}
+
+/// Of a file of edges alone, what blocks did is as sure as what their edges did: sure enough to be carried to the next build.
+#[test]
+fn what_was_imported_is_carried_over_as_what_was_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let (old, new) = (version(1), version(2));
+    let (measured, exact) = (profile(folder.path(), "old", &old), profile(folder.path(), "new", &new));
+    let carried = |from: &str| {
+        stdout(&["migrate", from, "--to", text(&new), "-o", text(&path("carried.rprof"))]);
+        judged(&path("carried.rprof"), &exact)
+    };
+    let best = carried(&measured);
+    for format in ["bolt-fdata", "bolt-preaggregated", "bolt-yaml"] {
+        let (file, back) = (path(format), path("back.rprof"));
+        stdout(&["export", &measured, "--format", format, "-o", text(&file)]);
+        stdout(&["import", text(&file), "--binary", text(&old), "-o", text(&back)]);
+        let found = carried(text(&back));
+        for name in ["bp", "overlap", "edge_overlap"] {
+            let [found, best] = [&found, &best].map(|of| of[name].as_f64().expect("a share"));
+            assert!(found > best - 0.01, "{format}: {name} {found}, measured {best}");
+        }
+    }
 }
 
 /// perf2bolt finds out names and offsets by itself, and comes to the same.

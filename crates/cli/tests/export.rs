@@ -320,9 +320,17 @@ fn folded_stacks(folded: &str) -> BTreeMap<String, u64> {
 /// What the documentation of the format asks for: tables whose columns are as long as they say, and numbers of other tables that exist.
 fn firefox(profile: &Value, total: u64) {
     assert_eq!(profile["meta"]["preprocessedProfileVersion"], 55);
-    for key in
-        ["categories", "interval", "product", "startTime", "symbolicated", "markerSchema", "processType"]
-    {
+    for key in [
+        "categories",
+        "interval",
+        "markerSchema",
+        "processType",
+        "product",
+        "stackwalk",
+        "startTime",
+        "symbolicated",
+        "version",
+    ] {
         assert!(!profile["meta"][key].is_null(), "{key}");
     }
     for thread in profile["threads"].as_array().expect("threads") {
@@ -359,6 +367,8 @@ fn firefox(profile: &Value, total: u64) {
             assert!(prefix.as_u64().is_none_or(|prefix| (prefix as usize) < at), "a parent comes first");
         }
         assert_eq!(sum(&thread["samples"]["weight"]), total);
+        // Zeros would be drawn as a thread that slept.
+        assert!(thread["samples"]["threadCPUDelta"].is_null());
     }
 }
 

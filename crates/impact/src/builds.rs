@@ -17,7 +17,12 @@ pub struct Builds<'a> {
     of_old: Vec<Option<u32>>,
     /// For each new data block, its partner.
     data: Vec<Option<u32>>,
+    /// Whether numbers in code may be addresses: it was linked for fixed ones.
+    pub(crate) are_fixed: bool,
 }
+
+/// Code that is linked for a fixed address lies far above; other code begins in the first pages.
+const FIXED: u64 = 0x1_0000;
 
 impl<'a> Builds<'a> {
     /// Puts them side by side.
@@ -33,7 +38,9 @@ impl<'a> Builds<'a> {
         for pair in &matching.data {
             data[pair.new as usize] = Some(pair.old);
         }
-        Self { old, new, matching, of_new, of_old, data }
+        let lowest = |module: &Module| module.functions.iter().map(|f| f.address).min().unwrap_or(0);
+        let are_fixed = lowest(old).min(lowest(new)) >= FIXED;
+        Self { old, new, matching, of_new, of_old, data, are_fixed }
     }
 
     /// The old partner of a new function.

@@ -8,8 +8,8 @@ use crate::blocks::Blocks;
 use crate::builds::Builds;
 use crate::calls::begins_program;
 use crate::changes::Changes;
+use hashbrown::{HashMap, HashSet};
 use relive_profile::model::{Function, Module, Node, State};
-use std::collections::{HashMap, HashSet};
 
 /// Of both builds, where no run came.
 pub struct Idle {

@@ -5,10 +5,10 @@
 //! is decided outside of it; who asks here wants to know what is certain.
 
 use crate::builds::{Builds, place};
+use hashbrown::HashMap;
 use relive_code::addr::LinkAddr;
 use relive_code::isa::{Decode, Insn, MemoryOperand, Operand};
-use relive_profile::model::{Callee, EdgeKind, Function, Module, Node};
-use std::collections::HashMap;
+use relive_profile::model::{Callee, EdgeKind, Function, Node};
 
 /// Two functions side by side.
 pub(crate) struct Functions<'a> {
@@ -17,19 +17,12 @@ pub(crate) struct Functions<'a> {
     new: Side<'a>,
     /// New blocks and their partners.
     partner: HashMap<u32, u32>,
-    /// Whether numbers in code may be addresses: it was linked for fixed ones.
-    absolute: bool,
 }
-
-/// Code that is linked for a fixed address lies far above; other code begins in the first pages.
-const FIXED: u64 = 0x1_0000;
 
 impl<'a> Functions<'a> {
     pub(crate) fn new(builds: &'a Builds<'a>, old: u32, new: u32) -> Self {
-        let lowest = |module: &Module| module.functions.iter().map(|f| f.address).min().unwrap_or(0);
         Self {
             builds,
-            absolute: lowest(builds.old).min(lowest(builds.new)) >= FIXED,
             old: Side::new(&builds.old.functions[old as usize]),
             new: Side::new(&builds.new.functions[new as usize]),
             partner: builds.blocks(new).iter().map(|pair| (pair.new, pair.old)).collect(),
@@ -83,7 +76,7 @@ impl<'a> Functions<'a> {
 
     /// A number that may be an address must lead to partners, any other must be itself.
     fn same_number(&self, old: u64, new: u64) -> bool {
-        if self.absolute && self.builds.is_place(old, new) {
+        if self.builds.are_fixed && self.builds.is_place(old, new) {
             self.builds.same_place(old, new)
         } else {
             old == new

@@ -3,8 +3,8 @@
 
 use crate::blocks::Blocks;
 use crate::builds::Builds;
+use hashbrown::HashSet;
 use relive_profile::model::{CalledBy, Function, Module, Node};
-use std::collections::HashSet;
 
 /// What kinds of statements and of changes count for.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -55,6 +55,8 @@ pub(crate) struct Stacks {
     pub(crate) is_exact: bool,
     /// What was measured.
     pub(crate) title: String,
+    /// Seconds since 1970 when that began; zero if it is not known.
+    pub(crate) began: u64,
 }
 
 impl Stacks {
@@ -87,6 +89,13 @@ impl Stacks {
             unit: graph.measure.name(),
             is_exact: false,
             title: profile.modules.first().map_or_else(String::new, |module| plain(&module.path)),
+            began: profile
+                .modules
+                .iter()
+                .map(|module| module.first_run)
+                .filter(|&at| at > 0)
+                .min()
+                .unwrap_or(0),
         }
     }
 
@@ -126,7 +135,7 @@ impl Stacks {
                 open.push((Some(stacks.len() - 1), bodies.into_iter().collect(), depth + 1));
             }
         }
-        Self { frames, stacks, unit: "calls", is_exact: true, title }
+        Self { frames, stacks, unit: "calls", is_exact: true, title, began: 0 }
     }
 
     /// What everything costs.

@@ -12,6 +12,9 @@ use std::path::Path;
 /// How much there may be of it.
 const ROOM: usize = 8 << 20;
 
+/// Room for the stack on which it does that, behind it.
+const STACK: usize = 1 << 20;
+
 /// Writes its memory, `engine.memory`, and source with what has to be known of that, `engine.rs`.
 pub(crate) fn write(file: &[u8], folder: &Path) {
     let elf = ElfFile64::<LittleEndian>::parse(file).unwrap_or_else(|error| fail(&error));
@@ -59,7 +62,7 @@ impl Memory {
         let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         // SAFETY: replaces nothing.
-        let at = unsafe { libc::mmap(HOME as *mut _, ROOM, rights, flags, -1, 0) };
+        let at = unsafe { libc::mmap(HOME as *mut _, ROOM + STACK, rights, flags, -1, 0) };
         assert_eq!(at as u64, HOME, "{}", std::io::Error::last_os_error());
         Self(at.cast())
     }
@@ -72,14 +75,60 @@ impl Memory {
     /// Lets the engine do what is the same in all processes. How much there is then.
     fn prepare(&mut self, entry: u64, len: u64) -> u64 {
         let at = (HOME + entry + PREPARE_ENTRY) as usize;
-        // SAFETY: the engine is where it expects to be, and calls neither a library nor the kernel.
-        let used = unsafe {
-            let prepare = std::mem::transmute::<usize, extern "C" fn(u64, u64) -> u64>(at);
-            prepare(HOME + len, HOME + ROOM as u64)
-        };
+        // SAFETY: the engine is where it expects to be, and calls neither a library nor the kernel. Behind its room is a stack.
+        let used = unsafe { call_apart(at, [HOME + len, HOME + ROOM as u64], HOME + (ROOM + STACK) as u64) };
         assert!((HOME + len..HOME + ROOM as u64).contains(&used), "there is room for what it prepares");
         used - HOME
     }
+}
+
+/// Calls a function on an empty stack that ends at a place, with nothing in registers: what is between the fields of what it writes comes from
+/// there, and would be different in each build.
+///
+/// # Safety
+///
+/// As the function says; nobody else uses the stack.
+unsafe fn call_apart(function: usize, [first, second]: [u64; 2], stack: u64) -> u64 {
+    let result;
+    // SAFETY: what the function may change is told, or put on the stack before and taken back.
+    unsafe {
+        std::arch::asm!(
+            "mov [r12 - 8], rsp",
+            "lea rsp, [r12 - 8]",
+            "push rbx",
+            "push rbp",
+            "push rbp",
+            "xor ebx, ebx",
+            "xor ebp, ebp",
+            "xor ecx, ecx",
+            "xor edx, edx",
+            "xor r8d, r8d",
+            "xor r9d, r9d",
+            "xor r10d, r10d",
+            "xor r11d, r11d",
+            "xor r12d, r12d",
+            "xor r13d, r13d",
+            "xor r14d, r14d",
+            "xor r15d, r15d",
+            ".irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+            "pxor xmm\\number, xmm\\number",
+            ".endr",
+            "call rax",
+            "pop rbp",
+            "pop rbp",
+            "pop rbx",
+            "pop rsp",
+            inlateout("rax") function => result,
+            in("rdi") first,
+            in("rsi") second,
+            inout("r12") stack => _,
+            out("r13") _,
+            out("r14") _,
+            out("r15") _,
+            clobber_abi("C"),
+        );
+    }
+    result
 }
 
 fn fail(why: &dyn Display) -> ! {

@@ -24,6 +24,7 @@ pub mod collect;
 mod flow;
 mod follow;
 pub mod generated;
+pub mod heap;
 mod image;
 mod inject;
 mod intervals;

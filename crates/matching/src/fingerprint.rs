@@ -3,10 +3,10 @@
 
 use crate::levels::{self, Hashes, Mention, Read, Surroundings};
 use crate::names::{self, Names};
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use relive_code::addr::LinkAddr;
 use relive_profile::model::{Callee, DataKind, EdgeKind, Function, Hub, Module, entry_of};
-use std::collections::HashMap;
 
 /// A build.
 pub struct Fingerprint<'m> {

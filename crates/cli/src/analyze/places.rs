@@ -44,6 +44,8 @@ pub(super) struct Described<'f> {
     code: Vec<(u64, &'f [u8], u64)>,
     /// Functions by address: start, end, name.
     functions: Vec<(u64, u64, Arc<str>)>,
+    /// Those that unwind entries tell of, for code that no symbol names.
+    nameless: Vec<(u64, u64, Arc<str>)>,
     /// The same for data.
     data: Vec<(u64, u64, Arc<str>)>,
     stubs: Vec<AddrRange>,
@@ -107,7 +109,7 @@ impl<'f> Places<'f> {
             return Location { module, ..bare };
         };
         let line = file.lines.at(LinkAddr(address)).filter(|place| place.line > 0);
-        let function = holding(&file.functions, address);
+        let function = holding(&file.functions, address).or_else(|| holding(&file.nameless, address));
         Location {
             module,
             entry: function.map(|(start, _)| start),
@@ -146,7 +148,8 @@ impl<'f> Described<'f> {
         let (functions, data) = (functions::named(&image, mangled), data(&image, mangled));
         let stubs = image.elf.sections.iter().filter(|section| is_plt_section(&section.name));
         let stubs = stubs.map(|section| section.range).collect();
-        Some(Self { code, functions, data, stubs, lines: Lines::new(loaded) })
+        let nameless = functions::nameless(&image);
+        Some(Self { code, functions, nameless, data, stubs, lines: Lines::new(loaded) })
     }
 
     /// Where a place in the file is linked.
@@ -170,7 +173,7 @@ impl<'f> Described<'f> {
         &self.lines
     }
 
-    /// All functions: where they begin and end, as linked, and what they are called.
+    /// All functions with symbols: where they begin and end, as linked, and what they are called.
     pub(super) fn functions(&self) -> &[(u64, u64, Arc<str>)] {
         &self.functions
     }

@@ -140,6 +140,7 @@ fn trace(args: &Args) -> Result<Ended> {
         window: Window { start: args.start.as_deref().map(point), stop: args.stop.as_deref().map(point) },
         watchers: analyses.watchers(),
     };
+    relive_launch::heap::share();
     let mut recording = Recording::new(&about, plan);
     let mut line = Line::new();
     let mut said = false;

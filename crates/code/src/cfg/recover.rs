@@ -378,7 +378,8 @@ fn size(resolution: &Resolution) -> usize {
 }
 
 /// A computed goto whose table nobody can see: it leads to labels whose address is taken. Those that
-/// stand in the table of a jump that is resolved are spoken for.
+/// stand in the table of a switch, which is a jump behind a check of its index, are spoken for. Without
+/// one it may be a table of labels, and what is read from it may be kept somewhere and jumped to by others.
 fn labels<S: Surroundings + ?Sized>(
     explorer: &Explorer<'_, S>,
     outline: &Outline,
@@ -386,11 +387,10 @@ fn labels<S: Surroundings + ?Sized>(
     known: &Jumps,
     site: LinkAddr,
 ) -> Option<Resolution> {
-    let is_table = |t: &&JumpTable| t.bound != TableBound::Labels;
     let spoken_for: BTreeSet<LinkAddr> = known
         .values()
         .flat_map(|r| &r.tables)
-        .filter(is_table)
+        .filter(|t| !t.bound.is_guess())
         .flat_map(|t| t.targets.iter().copied())
         .collect();
     let mut targets: Vec<LinkAddr> = Vec::new();

@@ -238,8 +238,11 @@ impl Buffer {
                 self.raw(&[0x62, vex | fifth << 4, 0xfe, 0x48, 0x7f]);
                 return self.far_operand(number, base, distance);
             }
-            // kmovw writes two bytes; the others are zero already. kmovq is not everywhere.
-            Wide::Mask { bits: ..=16, .. } => self.raw(&[0xc4, vex, 0x78, 0x91]),
+            // kmovw writes two bytes, as kmovq is not everywhere. That there is room for the others has to be noticed too.
+            Wide::Mask { bits: ..=16, .. } => {
+                self.store_at(base, distance + 4, 0);
+                self.raw(&[0xc4, vex, 0x78, 0x91]);
+            }
             Wide::Mask { .. } => self.raw(&[0xc4, vex, 0xf8, 0x91]),
         }
         self.operand(number, base, distance);

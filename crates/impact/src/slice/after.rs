@@ -10,10 +10,10 @@ use super::imports::Does;
 use super::objects::Objects;
 use super::reading::Reading;
 use crate::blocks::Blocks;
+use hashbrown::{HashMap, HashSet};
 use relive_code::addr::LinkAddr;
 use relive_code::isa::Decode;
 use relive_profile::model::{DataBlock, DataKind, Module};
-use std::collections::{HashMap, HashSet};
 
 /// Who calls whom from where.
 pub(super) struct After<'a> {

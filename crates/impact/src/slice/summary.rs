@@ -12,7 +12,8 @@ use super::mask::{
 use super::objects::Objects;
 use super::provenance::Frame;
 use crate::blocks::Blocks;
-use std::collections::{BTreeSet, HashMap};
+use hashbrown::HashMap;
+use std::collections::BTreeSet;
 
 /// What callers have to know.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -2,7 +2,8 @@
 //!
 //! Specification: `docs-developer/processed-profile-format.md`, `docs-developer/CHANGELOG-formats.md` and `src/types/profile.js` of
 //! firefox-devtools/profiler, which reads older versions too. Each stack is a sample whose weight is what it costs. There
-//! is no time in a profile: samples are a millisecond apart, the one after the other, and their order means nothing.
+//! is no time in a profile: samples are a millisecond apart, the one after the other, and their order means nothing. Nor is there any use
+//! of the processor: that is left out, as the viewer would take zeros for a thread that slept.
 
 use super::{Exporter, Summary};
 use crate::error::ExportError;
@@ -56,13 +57,12 @@ fn write(stacks: &Stacks, out: &mut dyn Write) -> Result<Summary, ExportError> {
             "importedFrom": concat!("relive ", env!("CARGO_PKG_VERSION")),
             "interval": 1.0,
             "markerSchema": [],
-            "pausedRanges": [],
             "preprocessedProfileVersion": 55,
             "processType": 0,
             "product": format!("{name}: {}, stacks {}", stacks.unit, stacks.evidence()),
-            "sampleUnits": { "eventDelay": "ms", "threadCPUDelta": "µs", "time": "ms" },
             "sourceCodeIsNotOnSearchfox": true,
-            "startTime": 0.0,
+            "stackwalk": 1,
+            "startTime": stacks.began.saturating_mul(1000),
             "symbolicated": true,
             "usesOnlyOneStackType": true,
             "version": 24,
@@ -180,7 +180,6 @@ fn thread(stacks: &Stacks, name: &str) -> Value {
             "stack": costly.iter().map(|&(at, _)| at).collect::<Vec<_>>(),
             "timeDeltas": vec![1.0; costly.len()],
             "weight": costly.iter().map(|&(_, own)| own).collect::<Vec<_>>(),
-            "threadCPUDelta": vec![0; costly.len()],
         },
         "stringArray": texts.all,
     })

@@ -20,7 +20,7 @@ use crate::bolt::branches::{Told, collect};
 use crate::bolt::names::Names;
 use crate::error::ExportError;
 use crate::surroundings::Surroundings;
-use relive_profile::model::{Module, Profile};
+use relive_profile::model::{Count, Module, Profile};
 use relive_sequence::Sequence;
 use std::io::Write;
 
@@ -100,15 +100,25 @@ pub struct Summary {
     pub notes: Vec<String>,
 }
 
-/// The module of a profile, for formats that are about one.
+/// The module of a profile, for formats that are about one. Where there are several, what never ran is not meant, nor what is in no
+/// file (`[vdso]`, `[generated]`): such formats tell of a file.
 pub(crate) fn only_module<'p>(profile: &'p Profile, format: &'static str) -> Result<&'p Module, ExportError> {
-    match &profile.modules[..] {
-        [module] => Ok(module),
-        modules => Err(ExportError::OneModule {
+    if let [module] = &profile.modules[..] {
+        return Ok(module);
+    }
+    let mut meant = profile.modules.iter().filter(|module| !module.path.starts_with('[') && has_run(module));
+    match (meant.next(), meant.next()) {
+        (Some(module), None) => Ok(module),
+        _ => Err(ExportError::OneModule {
             format,
-            modules: modules.iter().map(|module| module.path.clone()).collect(),
+            modules: profile.modules.iter().map(|module| module.path.clone()).collect(),
         }),
     }
+}
+
+fn has_run(module: &Module) -> bool {
+    let ran = |count: Option<Count>| count.is_some_and(|count| count.value() > 0);
+    module.functions.iter().any(|function| ran(function.entries()) || function.executed_insns() > 0)
 }
 
 /// The branches of a profile as BOLT wants to see them, and what it calls functions.
@@ -130,4 +140,43 @@ fn branches(
         return Err(missing("counts: nothing of it ran"));
     }
     Ok((told, names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_profile::model::{Block, Function, State, TextId};
+
+    fn module(path: &str, count: u64) -> Module {
+        let block = Block {
+            address: 16,
+            size: 4,
+            insns: 1,
+            line: None,
+            is_entry: true,
+            is_landing_pad: false,
+            counter: None,
+            count: Some(Count::measured(count)),
+        };
+        let function =
+            Function { blocks: vec![block], ..Function::new(TextId::default(), 16, 4, State::Measured) };
+        Module { path: path.to_string(), functions: vec![function], ..Module::default() }
+    }
+
+    fn meant(modules: &[(&str, u64)]) -> Option<String> {
+        let modules = modules.iter().map(|&(path, count)| module(path, count)).collect();
+        only_module(&Profile { modules }, "a format").ok().map(|module| module.path.clone())
+    }
+
+    #[test]
+    fn only_files_that_ran_are_to_choose_from() {
+        assert_eq!(meant(&[("/bin/a", 3), ("[vdso]", 5)]).as_deref(), Some("/bin/a"));
+        assert_eq!(meant(&[("/lib/b", 0), ("[generated]", 5), ("/bin/a", 3)]).as_deref(), Some("/bin/a"));
+        assert_eq!(meant(&[("/bin/a", 3), ("/lib/b", 1), ("[vdso]", 5)]), None);
+        assert_eq!(meant(&[("/bin/a", 0), ("/lib/b", 0)]), None);
+        // What was chosen is meant, whatever it is.
+        assert_eq!(meant(&[("[vdso]", 5)]).as_deref(), Some("[vdso]"));
+        assert_eq!(meant(&[("/bin/a", 0)]).as_deref(), Some("/bin/a"));
+        assert_eq!(meant(&[]), None);
+    }
 }

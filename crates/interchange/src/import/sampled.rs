@@ -5,7 +5,7 @@
 
 use super::Placed;
 use relive_profile::model::{
-    CalledBy, Callee, Confidence, Count, EdgeKind, Function, Module, Node, State, Target, TargetCount,
+    CalledBy, Callee, Confidence, Count, Edge, EdgeKind, Function, Module, Node, State, Target, TargetCount,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -129,7 +129,27 @@ impl SeenFunction {
             let is_told = seen > 0 || !is_often_left_out(edge.kind);
             edge.count = if is_told { count(seen) } else { None };
         }
+        if !self.has_stretches {
+            // What was seen to enter a block or to leave it ran it. Noise makes one more than the other; what was seen happened.
+            let through = along(function, |edge| edge.to).into_iter().zip(along(function, |edge| edge.from));
+            let through: Vec<Option<u64>> = through.map(|(entered, left)| entered.max(left)).collect();
+            for (block, seen) in function.blocks.iter_mut().zip(through) {
+                block.count = seen.and_then(count);
+            }
+        }
     }
+}
+
+/// For each block, how often control went along its edges at one end, if it has some and all are told.
+fn along(function: &Function, end: impl Fn(&Edge) -> Node) -> Vec<Option<u64>> {
+    let mut sums: Vec<Option<Option<u64>>> = vec![None; function.blocks.len()];
+    for edge in &function.edges {
+        if let Some(block) = end(edge).as_block() {
+            let sum = sums[block as usize].get_or_insert(Some(0));
+            *sum = sum.zip(edge.count).map(|(sum, count)| sum.saturating_add(count.value()));
+        }
+    }
+    sums.into_iter().map(Option::flatten).collect()
 }
 
 /// How often calls come back, and functions are entered and left, is often not told, and follows from the rest.

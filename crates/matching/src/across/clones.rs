@@ -7,8 +7,9 @@ use super::{Across, Joined, is_sure, plan};
 use crate::blocks::Found;
 use crate::matching::Procedures;
 use crate::procedures::How;
+use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 /// So much of the clone has to be found,
 const LEAST_FOUND: f64 = 0.5;

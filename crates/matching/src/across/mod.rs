@@ -23,10 +23,10 @@ use crate::largest_first::largest_first;
 use crate::matching::{BlockPair, Pair, Procedures};
 use crate::pairing::Pairing;
 use crate::procedures::How;
+use hashbrown::HashSet;
 use plan::{Choice, Host};
 use relive_profile::model::Level;
 use splice::Plan;
-use std::collections::HashSet;
 
 /// A pair of procedures of which at least one has others inside.
 #[derive(Clone, Debug)]

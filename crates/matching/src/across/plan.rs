@@ -6,8 +6,9 @@ use super::calls::Site;
 use super::splice::{Inside, Plan};
 use crate::fingerprint::Procedure;
 use crate::levels::index;
+use hashbrown::{HashMap, HashSet};
 use relive_profile::model::Level;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 /// Smaller blocks look like each other by chance.
 pub(super) const LEAST_INSNS: u32 = 4;

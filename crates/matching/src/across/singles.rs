@@ -8,8 +8,9 @@ use crate::largest_first::largest_first;
 use crate::levels::index;
 use crate::matching::Procedures;
 use crate::procedures::How;
+use hashbrown::HashMap;
 use relive_profile::model::Level;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// So much of the new procedure has to be found.
 const LEAST_FOUND: f64 = 0.3;

@@ -8,13 +8,14 @@ use crate::identity::Identities;
 use crate::levels::mix;
 use crate::matching::Branch;
 use crate::pairing::Pairing;
+use hashbrown::HashMap;
 use relive_code::addr::LinkAddr;
 use relive_code::dominators::DominatorTree;
 use relive_code::graph::Graph;
 use relive_code::isa::{Decode, Operand};
 use relive_profile::model::{EdgeKind, Function, Level};
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 /// What contents count for in a large block; the rest is for neighbours. In a block that weighs no more than the second,
 /// half as much: a lone jump is like any other. Measured by `relive-benchmarks precision`: right and found both grow by
@@ -224,6 +225,7 @@ impl<'a, 'c> Search<'a, 'c> {
             // All ways through tables together are one neighbour: a block that a hundred jumps lead to is no better
             // known for it.
             let (mut cases, mut fitting_cases) = (0.0, 0.0);
+            let sides = self.sides;
             for &(x, way) in olds.iter().take(MOST_NEIGHBOURS) {
                 let Some(y) = pairs.of_old(x) else { continue };
                 let first = news.partition_point(|(n, _)| *n < y);
@@ -234,7 +236,6 @@ impl<'a, 'c> Search<'a, 'c> {
                 let Some(other) = between.next() else { continue };
                 if way.kind == EdgeKind::Case && other.kind == EdgeKind::Case {
                     let jump = if forward { (old, new) } else { (x, y) };
-                    let sides = self.sides;
                     let table =
                         self.tables.entry(jump).or_insert_with(|| Entries::new(sides, jump.0, jump.1, pairs));
                     fitting_cases += match table.translate(way.entry) {

@@ -100,7 +100,11 @@ pub(super) fn run(search: &mut Search<'_>) -> usize {
     });
     votes.data.add(data, |old, new| search.data.is_open(old, new));
     let before = search.procedures.len() + search.data.len();
-    for (old, new, weight) in votes.procedures.winners() {
+    let mut winners = votes.procedures.winners();
+    let (old, new) = (search.old, search.new);
+    let insns = |a: u32, b: u32| (old.procedures[a as usize].insns, new.procedures[b as usize].insns);
+    uncross(&mut winners, insns, |old, new| search.alike(old, new));
+    for (old, new, weight) in winners {
         let insns = search.old.procedures[old as usize].insns.min(search.new.procedures[new as usize].insns);
         if search.alike(old, new) >= least_alike(insns, weight) {
             search.procedures.pair(old, new, How::Reference);
@@ -111,6 +115,54 @@ pub(super) fn run(search: &mut Search<'_>) -> usize {
     }
     search.votes = votes;
     search.procedures.len() + search.data.len() - before
+}
+
+/// Partners that are less alike may have been taken for each other.
+const DOUBTFUL: f64 = 0.5;
+/// So much more alike two pairs must be the other way round, both together.
+const CLEARLY: f64 = 0.5;
+/// With so many of its size a procedure is compared.
+const MOST_RIVALS: usize = 32;
+
+/// Where two pairs are hardly alike, and much more so the other way round, turns them round: blocks that look the same (`f(x)` in two
+/// cases of a `switch`) were taken for each other, and so was what they call.
+fn uncross(
+    winners: &mut [(u32, u32, u32)],
+    insns: impl Fn(u32, u32) -> (u32, u32),
+    mut alike: impl FnMut(u32, u32) -> f64,
+) {
+    let mut doubtful: Vec<(u32, usize)> = Vec::new();
+    for (i, &(old, new, _)) in winners.iter().enumerate() {
+        let (a, b) = insns(old, new);
+        if a.min(b) > SMALL && alike(old, new) < DOUBTFUL {
+            doubtful.push((b, i));
+        }
+    }
+    doubtful.sort_unstable();
+    let mut is_turned = vec![false; winners.len()];
+    for &(_, i) in &doubtful {
+        let (old, new, _) = winners[i];
+        if is_turned[i] {
+            continue;
+        }
+        // Nothing half or twice as large is much alike.
+        let (size, _) = insns(old, new);
+        let from = doubtful.partition_point(|&(other, _)| other < size / 2);
+        let rivals = doubtful[from..].iter().take_while(|&&(other, _)| other / 2 <= size).take(MOST_RIVALS);
+        let own = alike(old, new);
+        let mut best: Option<(f64, usize)> = None;
+        for &(_, j) in rivals.filter(|&&(_, j)| j != i && !is_turned[j]) {
+            let (rival_old, rival_new, _) = winners[j];
+            let gain = alike(old, rival_new) + alike(rival_old, new) - own - alike(rival_old, rival_new);
+            if gain >= CLEARLY && best.is_none_or(|(most, _)| gain > most) {
+                best = Some((gain, j));
+            }
+        }
+        if let Some((_, j)) = best {
+            (winners[i].1, winners[j].1) = (winners[j].1, winners[i].1);
+            (is_turned[i], is_turned[j]) = (true, true);
+        }
+    }
 }
 
 /// Of so few instructions nothing need be left.
@@ -161,6 +213,30 @@ mod tests {
         assert_eq!(poll.winners(), [(1, 7, 6), (2, 9, 1)]);
         poll.add([].into_iter(), |old, _| old != 1);
         assert_eq!(poll.winners(), [(2, 9, 1)]);
+    }
+
+    #[test]
+    fn what_was_taken_for_each_other_is_turned_round() {
+        // A large and a small procedure at each other's place, and one that has changed.
+        let (old, new) = ([400, 40, 100], [42, 390, 120]);
+        let alike = |a: u32, b: u32| match (a, b) {
+            (0, 1) | (1, 0) => 0.9,
+            (2, 2) => 0.2,
+            _ => 0.05,
+        };
+        let mut winners = vec![(0, 0, 4), (1, 1, 4), (2, 2, 4)];
+        uncross(&mut winners, |a, b| (old[a as usize], new[b as usize]), alike);
+        assert_eq!(winners, [(0, 1, 4), (1, 0, 4), (2, 2, 4)]);
+        // Partners that are alike are not compared with others.
+        uncross(
+            &mut winners,
+            |a, b| (old[a as usize], new[b as usize]),
+            |a, b| {
+                assert!(a == 2 || b != 2, "{a} {b}");
+                alike(a, b)
+            },
+        );
+        assert_eq!(winners, [(0, 1, 4), (1, 0, 4), (2, 2, 4)]);
     }
 
     #[test]

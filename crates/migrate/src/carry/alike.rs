@@ -7,10 +7,10 @@
 
 use super::Old;
 use super::evidence::{Evidence, Ways};
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use relive_matching::questions;
 use relive_profile::model::{Count, Function, Module, State};
-use std::collections::HashMap;
 
 /// How often something was asked, and how often the answer was yes.
 #[derive(Clone, Copy, Default)]

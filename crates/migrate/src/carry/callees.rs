@@ -1,8 +1,8 @@
 //! Which calls of two builds are of the same function.
 
 use super::Old;
+use hashbrown::HashMap;
 use relive_profile::model::{CalledBy, Callee, Function, Module};
-use std::collections::HashMap;
 
 /// What each block of a function calls, if that is one function.
 pub(super) fn of(function: &Function) -> Vec<Option<Callee>> {

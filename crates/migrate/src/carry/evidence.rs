@@ -1,12 +1,12 @@
 //! What old counts say about the blocks and edges of a new function.
 
 use super::{Old, across, callees};
+use hashbrown::HashMap;
 use relive_matching::blocks::Found;
 use relive_matching::matching::{BlockPair, Branch, Procedures};
 use relive_profile::model::{
     Callee, Confidence, Count, Edge, EdgeKind, Function, Level, Module, Node, Origin, State,
 };
-use std::collections::HashMap;
 
 /// How likely a match is right, in per cent. Debug information calls those right of which nothing around them are partners
 /// in the first share of cases, and those that fit in whole in the second (`relive-benchmarks precision`, over the pairs

@@ -1,8 +1,9 @@
 //! Where indirect calls led: to the partners of what they led to.
 
 use super::Old;
+use hashbrown::HashMap;
 use relive_profile::model::{Foreign, Module, Target, TargetCount};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Carries the targets of call sites whose blocks have partners.
 pub(super) fn carry(new: &mut Module, olds: &[&Old<'_>]) {

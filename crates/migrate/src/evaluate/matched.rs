@@ -9,7 +9,7 @@ use relive_profile::model::Origin;
 pub struct Matched {
     /// All of them.
     pub counts: u64,
-    /// Where the carried count was matched by content, at any level, or is measured or derived.
+    /// Where the carried count was matched by content, at any level, or is measured, derived or sampled.
     pub matched: u64,
     /// Where it was matched by control flow only.
     pub control_flow: u64,
@@ -19,8 +19,10 @@ impl Matched {
     pub(super) fn of(pair: &Pair<'_>) -> Self {
         let mut found = Self::default();
         for (carried, fresh, _) in pair.blocks() {
-            let by_content =
-                |origin| matches!(origin, Origin::Measured | Origin::Derived | Origin::Matched(_));
+            let by_content = |origin| {
+                use Origin::{Derived, Matched, Measured, Sampled};
+                matches!(origin, Measured | Derived | Sampled | Matched(_))
+            };
             let origin = carried.map(|count| count.origin);
             found.add(Self {
                 counts: fresh.value(),

@@ -61,6 +61,17 @@ fn strings() {
     compare(&bare("strings.c", include_str!("programs/strings.c")), Ended::Exit(0), false);
 }
 
+/// Wherever a buffer ends, what does not fit goes to the next one whole.
+#[test]
+fn ends_of_buffers() {
+    let program = bare("edges.c", include_str!("programs/edges.c"));
+    let (how, threads) = traced(&program, &[], true);
+    assert_eq!(how, Ended::Exit(0));
+    // Nothing, where the processor has no masks.
+    let read: u64 = threads[0].references.iter().map(|access| u64::from(access.size)).sum();
+    assert!(!(1000..600_000 * 30).contains(&read));
+}
+
 #[test]
 fn aligned_accesses() {
     compare(&bare("aligned.c", include_str!("programs/aligned.c")), Ended::Exit(0), false);

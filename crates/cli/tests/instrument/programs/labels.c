@@ -27,6 +27,20 @@ neg: s = -s; goto **pc++;
 end: return s * 100 + negs;
 }
 
+/* No instruction names a label, and all words are in the table: what is read from it is kept. */
+__attribute__((noinline)) int kept(const unsigned char *p, int n) {
+    static const void *const labels[] = { &&inc, &&dbl, &&sqr, &&out };
+    static const void *code[64];
+    int i, s = 1;
+    for (i = 0; i < n; i++) code[i] = labels[p[i]];
+    const void **pc = code;
+    goto **pc++;
+inc: s += 1; goto **pc++;
+dbl: s *= 2; goto **pc++;
+sqr: s *= s; goto **pc++;
+out: return s;
+}
+
 /* No instruction names a label: one word outside of the table does. */
 __attribute__((noinline)) int marked(const unsigned char *p, int *met) {
     static const void *const labels[] = { &&add, &&mul, &&end };
@@ -44,6 +58,6 @@ int main(void) {
     const unsigned char *code = (const unsigned char *)"\0\1\2\0\1\2\2\3";
     int met = 0, found = 0;
     int a = compared(code, &met), b = threaded(code, 8), c = marked((const unsigned char *)"\0\1\1\0\2", &found);
-    printf("%d %d %d %d %d\n", a, met, b, c, found);
+    printf("%d %d %d %d %d %d\n", a, met, b, c, found, kept(code, 8));
     return 0;
 }
