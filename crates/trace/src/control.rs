@@ -250,8 +250,9 @@ impl<K: Kept> ControlEncoder<K> {
         let mut count = 0;
         for tags in tags.as_chunks::<BLOCK>().0 {
             let (here, there) = (to as usize % PAST, from as usize % PAST);
-            // What lies around the end of the table, or is just being written, is for others.
-            if here.max(there) > PAST - BLOCK || to.wrapping_sub(from) < BLOCK as u32 {
+            // What lies around the end of the table, or is just being written, is for others. That may be expected, too, instead of what was so
+            // long ago that it has been written over.
+            if here.max(there) > PAST - BLOCK || (PAST + here - there) % PAST < BLOCK {
                 break;
             }
             let block: [K; BLOCK] = std::array::from_fn(|i| past[there + i]);

@@ -61,7 +61,7 @@ const LAST: u32 = 4;
 const BEFORE_LAST: u32 = 5;
 
 /// How many values are kept.
-const PAST: usize = 1 << 16;
+pub(crate) const PAST: usize = 1 << 16;
 const PLACES: usize = 1 << 14;
 
 const HEADS: usize = 0;

@@ -5,10 +5,11 @@ use super::buffer::Buffer;
 use super::habit::Habit;
 use super::records::{Packed, Packing};
 use super::shapes::Shapes;
+use crate::control::PAST;
 use crate::layout::Layout;
 use crate::process::Process;
 use crate::units::Kind;
-use crate::{ControlEncoder, ValueEncoder};
+use crate::{ControlEncoder, ValueEncoder, values};
 use proptest::prelude::*;
 use std::sync::{Arc, RwLock};
 
@@ -62,15 +63,21 @@ fn records(loops: &[Loop]) -> Vec<(u32, Vec<[u8; 8]>)> {
     all
 }
 
-/// Packs them together, in two buffers.
-fn packed(packing: &mut Packing, records: &[(u32, Vec<[u8; 8]>)], cut: usize) -> (Packed, [Vec<u8>; 4]) {
-    let kind = Kind { memory: true, order: false, layout: Arc::new(Layout::default()) };
+/// Packs them together, in two buffers, with values or without.
+fn packed(
+    packing: &mut Packing,
+    records: &[(u32, Vec<[u8; 8]>)],
+    cut: usize,
+    memory: bool,
+) -> (Packed, [Vec<u8>; 4]) {
+    let kind = Kind { memory, order: false, layout: Arc::new(Layout::default()) };
     let process = Process::new(0, 1, kind);
     let count = |tag: usize| (tag as u32 * ROOM, tag as u32, VALUES[tag] as u16);
     let shapes = Shapes::of((0..VALUES.len()).map(count));
     let traced = RwLock::new(Traced { process, shapes });
     let bytes = |records: &[(u32, Vec<[u8; 8]>)]| {
         let one = |(tag, values): &(u32, Vec<[u8; 8]>)| {
+            let values = if memory { &values[..] } else { &[] };
             [&relive_abi::trace::word(*tag, values.len() as u16).to_le_bytes()[..], values.as_flattened()]
                 .concat()
         };
@@ -79,20 +86,19 @@ fn packed(packing: &mut Packing, records: &[(u32, Vec<[u8; 8]>)], cut: usize) ->
     let (first, second) = records.split_at(cut);
     let buffers = [Buffer::new(bytes(first)), Buffer::new(bytes(second))];
     let packed = packing.pack(&buffers, &traced, &Habit::default());
-    let parts = packing.finish(true, &packed);
+    let parts = packing.finish(memory, &packed);
     (packed, parts)
 }
 
 /// Whether they are packed as one by one.
-fn check(loops: &[Loop], cut: f64) {
-    let records = records(loops);
+fn check(records: &[(u32, Vec<[u8; 8]>)], cut: f64) {
     let cut = (records.len() as f64 * cut) as usize;
     let (mut control, mut values) = (ControlEncoder::<u32>::new(), ValueEncoder::new());
     values.make_room(SLOTS as usize);
     let mut packings = [Packing::default(), Packing::narrow()];
     // What is left of a segment must not matter in the next.
     for _ in 0..2 {
-        for (tag, all) in &records {
+        for (tag, all) in records {
             match control.push(*tag) {
                 Some(place) => values.push_new(tag * ROOM, all, place),
                 None => values.push(tag * ROOM, all),
@@ -100,12 +106,14 @@ fn check(loops: &[Loop], cut: f64) {
         }
         let (control, values) = (control.finish(), values.finish());
         for packing in &mut packings {
-            let (packed, parts) = packed(packing, &records, cut);
-            assert!(packed.wrong.is_none());
-            assert_eq!(packed.records, records.len() as u64);
-            assert_eq!(packed.instructions, records.iter().map(|(tag, _)| u64::from(*tag)).sum::<u64>());
-            assert!(parts[1] == control);
-            assert!(parts[2] == values);
+            for memory in [true, false] {
+                let (packed, parts) = packed(packing, records, cut, memory);
+                assert!(packed.wrong.is_none());
+                assert_eq!(packed.records, records.len() as u64);
+                assert_eq!(packed.instructions, records.iter().map(|(tag, _)| u64::from(*tag)).sum::<u64>());
+                assert!(parts[1] == control);
+                assert!(!memory || parts[2] == values);
+            }
         }
     }
 }
@@ -115,7 +123,7 @@ proptest! {
 
     #[test]
     fn the_same_as_one_by_one(loops in prop::collection::vec(a_loop(), 1..6), again: bool, cut in 0.0..1.0_f64) {
-        check(&if again { [&loops[..]; 2].concat() } else { loops }, cut);
+        check(&records(&if again { [&loops[..]; 2].concat() } else { loops }), cut);
     }
 }
 
@@ -131,6 +139,34 @@ fn hardly_more_than_enough() {
             apart: usize::MAX,
         };
         let all = [one(&[1]), one(&[2, 4]), one(&[1]), one(&[5]), one(&[2, 4]), one(&[1])];
-        check(&[&all[..]; 3].concat(), 1.0);
+        check(&records(&[&all[..]; 3].concat()), 1.0);
+    }
+}
+
+/// What comes again after as long as anything is remembered, or a little longer: where that was lies what has just come.
+#[test]
+fn again_when_just_forgotten() {
+    let again = [3, 5, 2, 7, 8, 8, 9, 9, 9, 10, 2, 10, 2, 10, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10];
+    let count = |tags: &[u32]| tags.iter().map(|&tag| VALUES[tag as usize]).sum::<usize>();
+    for later in 0..34 {
+        // So many tags, or so many values.
+        let tags = [&again[..], &vec![1; PAST - again.len() + later]].concat();
+        let mut values = [&again[..], &[4; 20_000]].concat();
+        values.resize(values.len() + values::PAST + later - count(&values), 2);
+        for before in [tags, values] {
+            let (mut last, mut number) = ([0_u64; SLOTS as usize], 0);
+            let all: Vec<_> = [&before[..], &again, &again].concat();
+            let all = all.iter().map(|&tag| {
+                let values = (0..VALUES[tag as usize]).map(|i| {
+                    number += 1;
+                    let slot = &mut last[(tag * ROOM) as usize + i];
+                    // What lies between moves in a way of its own.
+                    *slot += if matches!(tag, 2 | 4) { number % 1000 } else { 8 * (i as u64 / 3) };
+                    u64::to_le_bytes(*slot)
+                });
+                (tag, values.collect())
+            });
+            check(&all.collect::<Vec<_>>(), 1.0);
+        }
     }
 }

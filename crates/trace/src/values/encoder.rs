@@ -162,7 +162,9 @@ impl Following<'_> {
     /// If there are no such slots.
     #[inline(always)]
     pub(crate) fn push(&mut self, wide: impl Wide, line: u32, bytes: &[u8; MOST * 8], count: usize) -> bool {
-        if self.here + MOST >= self.end {
+        // Where what is expected of the last of these values is the first of them, they are for others: it was so long ago that it has been written
+        // over.
+        if self.here + MOST >= self.end || count > self.to_there.wrapping_neg() {
             return false;
         }
         self.push_lanes(wide, line as usize, bytes, 0, count);
