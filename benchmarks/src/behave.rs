@@ -1,5 +1,5 @@
-//! Every executable of this machine, rewritten or under the engine (`--run`): does it still answer `--version` and
-//! `--help` as before?
+//! Every executable of this machine, rewritten or under the engine (`--run`, `--trace`): does it still answer `--version` and
+//! `--help` as before? And can what was traced be read?
 //!
 //! The programs are strangers: each run is an unprivileged user's (when we are root), without network where that can be
 //! had, in a scratch folder, with a time limit. relive fills old code with traps, so that any escape shows.
@@ -11,7 +11,7 @@ use crate::breadth::files;
 use crate::table::Table;
 use crate::workload::without;
 use anyhow::{Context, Result, ensure};
-use sandbox::{Answer, Program, Sandbox};
+use sandbox::{Answer, Program, Sandbox, Way};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,9 @@ pub(crate) struct Options {
     /// Do not rewrite the programs, but run them as they are by `relive run`
     #[arg(long)]
     run: bool,
+    /// Do not rewrite the programs, but run them as they are by `relive trace`, and replay that
+    #[arg(long, conflicts_with = "run")]
+    trace: bool,
     /// One line per file goes here
     #[arg(long, default_value = "target/behave.tsv")]
     output: PathBuf,
@@ -59,13 +62,22 @@ enum Outcome {
     Different,
     /// The rewritten program died of a signal, and the other did not.
     Crashed,
+    /// What was traced cannot be read to its end.
+    Unreadable,
     /// relive itself crashed or took too long.
     RewriterFailed,
 }
 
 impl Outcome {
-    const ALL: [Self; 6] =
-        [Self::Same, Self::Unstable, Self::Refused, Self::Different, Self::Crashed, Self::RewriterFailed];
+    const ALL: [Self; 7] = [
+        Self::Same,
+        Self::Unstable,
+        Self::Refused,
+        Self::Different,
+        Self::Crashed,
+        Self::Unreadable,
+        Self::RewriterFailed,
+    ];
 
     fn word(self) -> &'static str {
         match self {
@@ -74,12 +86,13 @@ impl Outcome {
             Self::Refused => "refused",
             Self::Different => "different",
             Self::Crashed => "crashed",
+            Self::Unreadable => "unreadable",
             Self::RewriterFailed => "rewriter failed",
         }
     }
 
     fn is_violation(self) -> bool {
-        matches!(self, Self::Different | Self::Crashed | Self::RewriterFailed)
+        matches!(self, Self::Different | Self::Crashed | Self::Unreadable | Self::RewriterFailed)
     }
 }
 
@@ -98,7 +111,12 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     });
     ensure!(!files.is_empty(), "no program there");
     eprintln!("{} programs", files.len());
-    let sandbox = Sandbox::new(&options.relive, Duration::from_secs(options.limit), options.run)?;
+    let way = match (options.run, options.trace) {
+        (true, _) => Way::Run,
+        (_, true) => Way::Traced,
+        _ => Way::Rewritten,
+    };
+    let sandbox = Sandbox::new(&options.relive, Duration::from_secs(options.limit), way)?;
     let all = behave_all(&files, &sandbox, options)?;
     write_tsv(&all, &options.output)?;
     Ok(print(&all))
@@ -142,12 +160,17 @@ fn behave(file: &Path, sandbox: &Sandbox, limit: Duration) -> Result<Behaved> {
     }
     let mut worst = (Outcome::Same, String::new());
     for question in QUESTIONS {
-        let (outcome, detail) = compare(&room, question)?;
+        let (mut outcome, mut detail) = compare(&room, question)?;
+        let replayed = room.replay(limit)?;
+        if let Some(answer) = replayed.filter(|answer| answer.status != Some(0) || !answer.stderr.is_empty())
+        {
+            (outcome, detail) = (Outcome::Unreadable, answer.summary());
+        }
         if outcome > worst.0 {
             worst = (outcome, format!("{question}: {detail}"));
         }
     }
-    if worst.0 == Outcome::Same && !room.has_profile() {
+    if worst.0 == Outcome::Same && !room.has_left_something() {
         worst.1 = "no profile".to_owned();
     }
     behaved(worst.0, worst.1)

@@ -18,8 +18,18 @@ pub(crate) struct Sandbox {
     offline: bool,
     /// `mount --bind` in a mount namespace of its own works here.
     mounts: bool,
-    /// Programs run under the engine instead of being rewritten.
-    engine: bool,
+    way: Way,
+}
+
+/// What is done to programs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// They are rewritten.
+    Rewritten,
+    /// `relive run`.
+    Run,
+    /// `relive trace`.
+    Traced,
 }
 
 /// Which of the files to run.
@@ -73,7 +83,7 @@ impl Answer {
 }
 
 impl Sandbox {
-    pub(crate) fn new(relive: &Path, limit: Duration, engine: bool) -> Result<Self> {
+    pub(crate) fn new(relive: &Path, limit: Duration, way: Way) -> Result<Self> {
         let scratch = tempfile::tempdir()?;
         let relive = lend(relive, scratch.path())?;
         let works = |arguments: &[&str]| {
@@ -81,7 +91,7 @@ impl Sandbox {
         };
         let offline = works(&["--net", "true"]);
         let mounts = works(&["--mount", "mount", "--bind", "/usr/bin/true", "/usr/bin/true"]);
-        Ok(Self { scratch, relive, limit, offline, mounts, engine })
+        Ok(Self { scratch, relive, limit, offline, mounts, way })
     }
 
     /// A folder for one program.
@@ -109,12 +119,31 @@ impl Room<'_> {
     /// Makes what is to be run instead of the program; under the engine, that is nothing.
     pub(crate) fn prepare(&self, limit: Duration) -> Result<Answer> {
         let mut command = unprivileged(&self.sandbox.relive)?;
-        if self.sandbox.engine {
+        if self.is_under_engine() {
             command.arg("--version");
         } else {
             command.args(["instrument", "--trap"]).arg(&self.file).arg("-o").arg(&self.counted);
         }
         self.answer(&mut command, limit)
+    }
+
+    fn is_under_engine(&self) -> bool {
+        self.sandbox.way != Way::Rewritten
+    }
+
+    /// What was traced, replayed to its end; nothing if there is no trace.
+    pub(crate) fn replay(&self, limit: Duration) -> Result<Option<Answer>> {
+        let trace = self.trace();
+        if !trace.exists() {
+            return Ok(None);
+        }
+        let mut command = unprivileged(&self.sandbox.relive)?;
+        command.args(["analyze", "mix"]).arg(&trace);
+        self.answer(&mut command, limit).map(Some)
+    }
+
+    fn trace(&self) -> PathBuf {
+        self.folder.path().join("run.rtrace")
     }
 
     /// The program as it is, in a folder of equal length.
@@ -137,8 +166,9 @@ impl Room<'_> {
         names
     }
 
-    pub(crate) fn has_profile(&self) -> bool {
-        self.profile().exists()
+    /// Whether there is a profile, or a trace.
+    pub(crate) fn has_left_something(&self) -> bool {
+        self.profile().exists() || self.trace().exists()
     }
 
     fn profile(&self) -> PathBuf {
@@ -147,7 +177,7 @@ impl Room<'_> {
 
     /// What is run instead of the program cannot stand where the program does.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        !self.sandbox.mounts && !self.sandbox.engine
+        !self.sandbox.mounts && !self.is_under_engine()
     }
 
     /// Each run finds an empty home. `timeout` kills the children as well.
@@ -157,10 +187,10 @@ impl Room<'_> {
         std::fs::create_dir(&work)?;
         std::fs::set_permissions(&work, std::fs::Permissions::from_mode(0o777))?;
         let is_counted = matches!(program, Program::Counted);
-        let in_place = is_counted && self.sandbox.mounts && !self.sandbox.engine;
+        let in_place = is_counted && self.sandbox.mounts && !self.is_under_engine();
         let file = match program {
             Program::AsItIs => self.file.clone(),
-            Program::Counted if in_place || self.sandbox.engine => self.file.clone(),
+            Program::Counted if in_place || self.is_under_engine() => self.file.clone(),
             Program::Counted => self.counted.clone(),
             Program::Moved => self.moved()?,
         };
@@ -180,14 +210,15 @@ impl Room<'_> {
         words.push(inner.get_program().to_owned());
         words.extend(inner.get_args().map(OsString::from));
         words.extend(["-k", "1", &limit.as_secs().to_string()].map(OsString::from));
-        if is_counted && self.sandbox.engine {
-            words.extend([
-                self.sandbox.relive.clone().into(),
-                "run".into(),
-                "-o".into(),
-                self.profile().into(),
-            ]);
-            words.push("--".into());
+        let under = match self.sandbox.way {
+            Way::Run if is_counted => Some(("run", self.profile())),
+            Way::Traced if is_counted => Some(("trace", self.trace())),
+            _ => None,
+        };
+        if let Some((how, output)) = under {
+            words.push(self.sandbox.relive.clone().into());
+            words.extend(["-q", how, "-o"].map(OsString::from));
+            words.extend([output.into(), "--".into()]);
         }
         words.extend([file.into_os_string(), question.into()]);
         let mut command = Command::new(&words[0]);

@@ -258,6 +258,15 @@ impl Bench {
 
     /// Runs to the end and returns the processor time of it and of all it started, in seconds.
     pub(super) fn time(&self, command: &mut Command) -> Result<f64> {
+        Ok(self.finish(command)?.0)
+    }
+
+    /// What a command says on standard error.
+    pub(super) fn say(&self, command: &mut Command) -> Result<String> {
+        Ok(self.finish(command)?.1)
+    }
+
+    fn finish(&self, command: &mut Command) -> Result<(f64, String)> {
         let said = self.file("said");
         self.set(command);
         command
@@ -267,9 +276,9 @@ impl Bench {
             .stderr(File::create(&said)?);
         let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
         let used = child.wait4()?;
-        let said = || String::from_utf8_lossy(&std::fs::read(&said).unwrap_or_default()).trim().to_owned();
-        ensure!(used.status.success(), "{command:?}: {}: {}", used.status, said());
-        Ok((used.rusage.utime + used.rusage.stime).as_secs_f64())
+        let said = String::from_utf8_lossy(&std::fs::read(&said)?).into_owned();
+        ensure!(used.status.success(), "{command:?}: {}: {}", used.status, said.trim());
+        Ok(((used.rusage.utime + used.rusage.stime).as_secs_f64(), said))
     }
 }
 
