@@ -48,6 +48,9 @@ pub(crate) struct Options {
     /// Only one of the two optimisers
     #[arg(long, value_enum)]
     optimiser: Option<Optimiser>,
+    /// Of all profiles, what ran less often than this share is left out (`relive export --least`, BOLT only) [default: as `relive export` has it]
+    #[arg(long)]
+    least: Option<String>,
     /// Only make the optimised programs and count: times can then be taken while nothing else runs
     #[arg(long)]
     prepare: bool,
@@ -83,8 +86,14 @@ pub(crate) fn run(options: &Options) -> Result<u64> {
     let relive = options.relive.canonicalize().context("no relive: --relive names it")?;
     let work = profiles::folder(&options.work)?;
     output_of(Command::new(&options.bolt).arg("--version"))?;
-    let maker =
-        Maker { relive: &relive, corpus: &corpus, bolt: &options.bolt, clang: &options.clang, work: &work };
+    let maker = Maker {
+        relive: &relive,
+        corpus: &corpus,
+        bolt: &options.bolt,
+        clang: &options.clang,
+        work: &work,
+        least: options.least.as_deref(),
+    };
     let pairs =
         PAIRS.iter().filter(|p| options.only.is_empty() || options.only.iter().any(|o| o == p.program));
     let mut rows = Vec::new();

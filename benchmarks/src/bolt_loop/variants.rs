@@ -73,12 +73,18 @@ pub(crate) struct Maker<'a> {
     pub(crate) bolt: &'a Path,
     pub(crate) clang: &'a Path,
     pub(crate) work: &'a Path,
+    /// What is left out of profiles for BOLT, if not what `relive export` leaves out by itself.
+    pub(crate) least: Option<&'a str>,
 }
 
 impl Maker<'_> {
     /// The new version as built, then optimised by each source. What is there is not made again.
     pub(crate) fn all(&self, pair: &Pair, optimiser: Optimiser) -> Result<Vec<PathBuf>> {
-        let folder = self.work.join(format!("{}-{}-{}", pair.program, pair.new, optimiser.name()));
+        let mut folder = format!("{}-{}-{}", pair.program, pair.new, optimiser.name());
+        if let Some(least) = self.least {
+            folder += &format!("-{least}");
+        }
+        let folder = self.work.join(folder);
         std::fs::create_dir_all(&folder)?;
         let task = Task { maker: self, pair, folder: &folder, optimiser };
         let mut files = Vec::new();
@@ -110,6 +116,9 @@ impl Maker<'_> {
     fn export(&self, profile: &Path, binary: &Path, format: &str, out: &Path) -> Result<()> {
         let mut command = Command::new(self.relive);
         command.arg("export").arg(profile).args(["--format", format]).arg("--binary").arg(binary);
+        if let Some(least) = self.least.filter(|_| format.starts_with("bolt")) {
+            command.args(["--least", least]);
+        }
         output_of(command.arg("-o").arg(out))?;
         Ok(())
     }

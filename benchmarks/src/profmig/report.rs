@@ -61,7 +61,7 @@ pub(super) fn tables(all: &[Judged], methods: &[String], seconds: f64) -> u64 {
         "Acc, TS, measured and increments in percent. Random: entries that differ between five fresh runs of the new build, left out of \
          the others. Measured: functions of which anything is measured again. TS as in section 5 of the paper, where what the program takes by \
          itself is no profiling time: 1 - (T migrated - T native) / (T full - T native), with all that relive does in both. *TS* is of the \
-         instructions that are executed (in user mode, libraries and relive itself included; `relive run` counts them) for a workload of \
+         instructions that are executed (in user mode, libraries and relive itself included; `relive trace` counts them) for a workload of \
          {WORKLOAD:.0e} instructions of the program's own, *TS in seconds* of processor time for {seconds:.0} s of the program's own (five \
          inputs gone through as often as that takes; measured once, and multiplied); *once*: in instructions, for the five inputs gone through once. *Increments*: what of the increments of counters is saved, which no machine decides; a \
          checked run included. More than 100 is what the place of code happens to gain, and counts as 100 in averages. Goal for {OURS}, on average: Acc {:.0}, TS {:.0}. violations: {violations}",

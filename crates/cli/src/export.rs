@@ -18,6 +18,8 @@ EXAMPLES:
   relive export app.rprof --format bolt-fdata -o app.fdata
   llvm-bolt app -data=app.fdata -o app.bolt -reorder-blocks=ext-tsp -reorder-functions=cdsort
       BOLT lays out the code of app by what it did (link app with -Wl,--emit-relocs)
+  relive export app.rprof --format bolt-fdata --least 1e-7 -o app.fdata
+      the same without what hardly ever ran, which BOLT would put among what is hot
   relive export run.rprof --format bolt-fdata --module libfoo.so -o libfoo.fdata
       one library of a run
   relive export app.rprof --format callgrind -o callgrind.out.app
@@ -59,9 +61,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
 
+    /// Leave out what ran less often than this share of all branches, as in 1e-7: BOLT takes everything for hot that ran at all. Only for its
+    /// formats [default: 0, and 1e-7 for what was carried over from another build]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    least: Option<f64>,
+
     /// Look for separate debug files below this folder too (may be given several times)
     #[arg(long, value_name = "DIR")]
     debug_root: Vec<PathBuf>,
+}
+
+/// A share of everything.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..1.0).contains(share));
+    share.ok_or_else(|| format!("{text} is not a share: it has to be 0 or more and less than 1, as 1e-7"))
 }
 
 /// The values of `--format`.
@@ -85,6 +98,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let [path] = &args.profiles[..]
         && sequence::is_one(path)
     {
+        if args.least.is_some() {
+            bail!("{}: calls in their order have no counts: leave out --least", path.display());
+        }
         if args.module.is_some() || args.binary.is_some() {
             bail!(
                 "{}: --module and --binary are for profiles, and this is a sequence of calls",
@@ -115,7 +131,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let files = Files::open(modules(), args.binary.as_deref(), &args.debug_root)?;
     progress.next();
     write_to(output, |out| {
-        summary = args.format.write_several(&profiles, &Answers::new(&files), out).map_err(explained)?;
+        let answers = Answers::new(&files);
+        summary = match (args.least, &profiles[..]) {
+            (Some(least), [(_, profile)]) => args.format.write_hot(least, profile, &answers, out),
+            (Some(_), _) => bail!("--least is about one profile, not {}", profiles.len()),
+            (None, _) => args.format.write_several(&profiles, &answers, out),
+        }
+        .map_err(explained)?;
         Ok(())
     })
     .with_context(|| given(args))?;
@@ -161,6 +183,7 @@ fn explained(error: ExportError) -> anyhow::Error {
         ExportError::NoCalls { .. } => {
             "give the profile: `relive analyze profile` makes one of the same trace"
         }
+        ExportError::NothingTooRare { .. } => "leave out --least",
         _ => return error.into(),
     };
     anyhow::anyhow!("{error} ({remedy})")

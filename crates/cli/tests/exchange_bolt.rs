@@ -369,6 +369,76 @@ fn what_was_imported_is_carried_over_as_what_was_measured() {
     }
 }
 
+/// BOLT takes everything for hot that ran at all. Of what was carried over, what is as good as never is left out unless somebody wants it.
+#[test]
+fn what_is_rare_is_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let program = program("gcc");
+    stdout(&["instrument", text(&program), "-o", text(&path("counted"))]);
+    let mut run = Command::new(path("counted"));
+    let ran = run.arg("3000000").env("RELIVE_PROFILE", path("run.rprof")).status().expect("it starts");
+    assert!(ran.success());
+    stdout(&[
+        "migrate",
+        text(&path("run.rprof")),
+        "--to",
+        text(&program),
+        "-o",
+        text(&path("carried.rprof")),
+    ]);
+    let told = |profile: &str, format: &str, options: &[&str]| -> Vec<u64> {
+        let (from, to) = (path(profile), path("told"));
+        let args = ["export", text(&from), "--format", format, "-o", text(&to)];
+        stdout(&[&args[..], options].concat());
+        let told = std::fs::read_to_string(&to).expect("text");
+        match format {
+            "bolt-fdata" => told.lines().map(last_number).collect(),
+            "bolt-preaggregated" => told
+                .lines()
+                .map(|line| line.split(' ').nth(3).and_then(|n| n.parse().ok()).expect("a count"))
+                .collect(),
+            _ => understood(&told).into_values().collect(),
+        }
+    };
+    let all = told("run.rprof", "bolt-fdata", &[]);
+    let sum: u64 = all.iter().sum();
+    assert!(sum > 20_000_000 && all.contains(&1), "{sum}");
+    for format in ["bolt-fdata", "bolt-preaggregated", "bolt-yaml"] {
+        let least = |profile: &str, options: &[&str]| {
+            *told(profile, format, options).iter().filter(|count| **count > 0).min().expect("some")
+        };
+        assert_eq!(least("run.rprof", &[]), 1, "{format}");
+        assert_eq!(least("carried.rprof", &["--least", "0"]), 1, "{format}");
+        assert!(least("carried.rprof", &[]) >= sum / 10_000_000, "{format}");
+        assert!(least("run.rprof", &["--least", "0.001"]) >= sum / 1000, "{format}");
+    }
+    for (format, least, why) in [
+        ("lcov", "0.1", "leave out --least"),
+        ("bolt-fdata", "1", "is not a share"),
+        ("bolt-fdata", "-0.1", "is not a share"),
+        ("bolt-fdata", "many", "is not a share"),
+    ] {
+        let out = path("refused");
+        let output = relive(&[
+            "export",
+            text(&path("run.rprof")),
+            "--format",
+            format,
+            &format!("--least={least}"),
+            "-o",
+            text(&out),
+        ]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(why) && !out.exists(), "{said}");
+    }
+}
+
+fn last_number(line: &str) -> u64 {
+    line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a count")
+}
+
 /// perf2bolt finds out names and offsets by itself, and comes to the same.
 #[test]
 fn perf2bolt_makes_the_same_of_addresses() {

@@ -38,6 +38,12 @@ pub enum ExportError {
         /// Which format.
         format: &'static str,
     },
+    /// The format is not for those who take everything for hot that ran at all.
+    #[error("{format} tells how often everything ran: what is rare is left out for BOLT alone")]
+    NothingTooRare {
+        /// Which format.
+        format: &'static str,
+    },
     /// It cannot be written.
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -43,6 +43,9 @@ pub(crate) struct Told {
     pub(crate) unknown: u64,
     /// Functions that ran, but the profile does not hold their code.
     pub(crate) without_code: u64,
+    /// What ran less often is not told of, and how many branches did.
+    pub(crate) least: u64,
+    pub(crate) rare: u64,
 }
 
 impl Told {
@@ -59,13 +62,27 @@ impl Told {
                 format!("of {} functions that ran the profile does not hold the code", self.without_code);
             summary.notes.push(note);
         }
+        if self.rare > 0 {
+            let note = format!("{} branches that ran less than {} times are left out", self.rare, self.least);
+            summary.notes.push(note);
+        }
         summary
+    }
+
+    /// Leaves out what ran less often than a share of all branches.
+    pub(crate) fn leave_out_below(&mut self, share: f64) {
+        let all = self.branches.values().fold(0, |sum: u64, count| sum.saturating_add(*count));
+        self.least = (all as f64 * share).ceil() as u64;
+        let before = self.branches.len();
+        self.branches.retain(|_, count| *count >= self.least);
+        self.rare = (before - self.branches.len()) as u64;
     }
 }
 
 /// Collects the branches of a module.
 pub(crate) fn collect(module: &Module, around: &dyn Surroundings, names: &Names) -> Told {
-    let mut told = Told { branches: Branches::new(), functions: 0, unknown: 0, without_code: 0 };
+    let mut told =
+        Told { branches: Branches::new(), functions: 0, unknown: 0, without_code: 0, least: 0, rare: 0 };
     let mut called: HashMap<u64, u64> = HashMap::new();
     for function in &module.functions {
         if function.entries().is_none_or(|count| count.value() == 0) && function.executed_insns() == 0 {

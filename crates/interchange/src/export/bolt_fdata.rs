@@ -30,7 +30,17 @@ impl Exporter for BoltFdata {
         around: &dyn Surroundings,
         out: &mut dyn Write,
     ) -> Result<Summary, ExportError> {
-        let (told, names) = super::branches(self.name(), profile, around)?;
+        self.write_hot(super::usual_least(profile), profile, around, out)
+    }
+
+    fn write_hot(
+        &self,
+        least: f64,
+        profile: &Profile,
+        around: &dyn Surroundings,
+        out: &mut dyn Write,
+    ) -> Result<Summary, ExportError> {
+        let (told, names) = super::branches(self.name(), least, profile, around)?;
         let mut lines = 0;
         for (&(from, to, _), &count) in &told.branches {
             let (from, to) = (end(from, &names), end(to, &names));

@@ -31,7 +31,17 @@ impl Exporter for BoltPreaggregated {
         around: &dyn Surroundings,
         out: &mut dyn Write,
     ) -> Result<Summary, ExportError> {
-        let (told, _) = super::branches(self.name(), profile, around)?;
+        self.write_hot(super::usual_least(profile), profile, around, out)
+    }
+
+    fn write_hot(
+        &self,
+        least: f64,
+        profile: &Profile,
+        around: &dyn Surroundings,
+        out: &mut dyn Write,
+    ) -> Result<Summary, ExportError> {
+        let (told, _) = super::branches(self.name(), least, profile, around)?;
         let (mut branches, mut stretches) = (0, 0);
         for (&(from, to, how), &count) in &told.branches {
             match (from, to, how) {
@@ -55,6 +65,7 @@ impl Exporter for BoltPreaggregated {
                 *all.entry(stretch).or_default() += count;
             }
         }
+        all.retain(|_, count| *count >= told.least);
         for (Stretch { first, last, is_behind_call }, count) in all {
             let kind = if is_behind_call { 'f' } else { 'F' };
             writeln!(out, "{kind} {first:x} {last:x} {count}")?;

@@ -35,16 +35,25 @@ impl Exporter for BoltYaml {
         around: &dyn Surroundings,
         out: &mut dyn Write,
     ) -> Result<Summary, ExportError> {
-        let (told, names) = super::branches(self.name(), profile, around)?;
+        self.write_hot(super::usual_least(profile), profile, around, out)
+    }
+
+    fn write_hot(
+        &self,
+        least: f64,
+        profile: &Profile,
+        around: &dyn Surroundings,
+        out: &mut dyn Write,
+    ) -> Result<Summary, ExportError> {
+        let (told, names) = super::branches(self.name(), least, profile, around)?;
         let module = super::only_module(profile, self.name())?;
         let code = Code::read(module, around, &names);
         let mut summary = told.summary();
         let mut all: BTreeMap<u64, Told> = BTreeMap::new();
         for function in &module.functions {
             let Some(bytes) = code.of.get(&function.address) else { continue };
-            let ran = function.entries().map_or(0, Count::value);
             let blocks = Blocks::new(bytes, function.address, &code.labels);
-            all.insert(function.address, Told::new(function, blocks, ran));
+            all.insert(function.address, Told::new(function, blocks, told.least));
         }
         for (&(from, to, how), &count) in &told.branches {
             let End::At(from) = from else { continue };
@@ -108,13 +117,16 @@ struct Told {
 }
 
 impl Told {
-    fn new(function: &Function, blocks: Blocks, entries: u64) -> Self {
+    fn new(function: &Function, blocks: Blocks, least: u64) -> Self {
+        let often =
+            |count: Option<Count>| count.map(Count::value).filter(|count| *count >= least).unwrap_or(0);
         let mut counts = vec![0; blocks.numbered.len()];
         for block in &function.blocks {
             if let Some(number) = blocks.at(block.address) {
-                counts[number] = block.count.map_or(0, Count::value);
+                counts[number] = often(block.count);
             }
         }
+        let entries = often(function.entries());
         Self { blocks, entries, counts, successors: BTreeMap::new(), calls: BTreeMap::new() }
     }
 
