@@ -79,6 +79,43 @@ fn beside(file: &Path) -> PathBuf {
     file.with_file_name(name)
 }
 
+/// A file that is written bit by bit, and stands under its name as soon as something is sure to come of it. What was there stays until then.
+pub(crate) struct Begun {
+    place: PathBuf,
+    /// Where it is so far.
+    beside: Option<PathBuf>,
+}
+
+impl Begun {
+    /// Begins a file.
+    pub(crate) fn create(file: &Path) -> io::Result<(File, Self)> {
+        if is_open_ended(file) {
+            let place = file.to_path_buf();
+            return Ok((File::options().write(true).open(file)?, Self { place, beside: None }));
+        }
+        if file.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let place = behind_links(file);
+        let beside = beside(&place);
+        Ok((File::create(&beside)?, Self { place, beside: Some(beside) }))
+    }
+
+    /// Something will come of it.
+    pub(crate) fn appear(&mut self) -> io::Result<()> {
+        self.beside.take().map_or(Ok(()), |beside| std::fs::rename(beside, &self.place))
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(beside) = &self.beside {
+            // Nothing half-written stays behind; that it cannot be removed either is no news.
+            let _ = std::fs::remove_file(beside);
+        }
+    }
+}
+
 /// The command did its work and found something wrong: exit status 1, not 2.
 #[derive(Debug)]
 pub(crate) struct Finding(pub(crate) String);

@@ -273,6 +273,27 @@ fn a_full_disk() {
     assert!(errors(&output).contains("cannot write"), "{}", errors(&output));
 }
 
+/// What cannot be executed leaves nothing behind, and what was there stays.
+#[test]
+fn nothing_comes_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("run.rtrace");
+    let files = || std::fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(relive(&["trace", "-o", text(&trace), "--", "/nowhere"]).status.code(), Some(127));
+    assert_eq!(files(), 0);
+    std::fs::write(&trace, "kept").expect("written");
+    assert_eq!(relive(&["trace", "-o", text(&trace), "--", "/nowhere"]).status.code(), Some(127));
+    assert_eq!(relive(&["trace", "-o", text(&trace), "--", text(folder.path())]).status.code(), Some(126));
+    assert_eq!(std::fs::read_to_string(&trace).expect("still there"), "kept");
+    assert_eq!(files(), 1);
+    let output = relive(&["trace", "-o", text(folder.path()), "--", "/bin/true"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(errors(&output).contains("is a directory"), "{}", errors(&output));
+    assert_eq!(relive(&["trace", "-o", text(&trace), "--", "/bin/true"]).status.code(), Some(0));
+    assert_eq!(relive(&["replay", text(&trace), "--calls"]).status.code(), Some(0));
+    assert_eq!(files(), 1);
+}
+
 #[test]
 fn bad_input() {
     let refused = |args: &[&str], status: i32, why: &str| {

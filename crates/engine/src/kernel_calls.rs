@@ -35,6 +35,7 @@ pub mod number {
     pub const PRLIMIT64: u64 = 302;
     pub const SECCOMP: u64 = 317;
     pub const EXECVEAT: u64 = 322;
+    pub const MEMBARRIER: u64 = 324;
     pub const PKEY_MPROTECT: u64 = 329;
     pub const IO_PGETEVENTS: u64 = 333;
     pub const RSEQ: u64 = 334;
@@ -43,7 +44,7 @@ pub mod number {
 }
 use number::*;
 
-const WATCHED: [u64; 29] = [
+const WATCHED: [u64; 30] = [
     RT_SIGPROCMASK,
     RT_SIGACTION,
     RT_SIGRETURN,
@@ -68,6 +69,7 @@ const WATCHED: [u64; 29] = [
     PRLIMIT64,
     SECCOMP,
     EXECVEAT,
+    MEMBARRIER,
     PKEY_MPROTECT,
     IO_PGETEVENTS,
     RSEQ,
@@ -132,6 +134,7 @@ pub fn handle(thread: &mut Thread) -> bool {
         // Code in the cache of traced programs looks at the time.
         PRCTL if call[..2] == NO_TIME && thread.is_traced() => Err(EINVAL),
         RSEQ => rseq::call(thread, call),
+        MEMBARRIER => rseq::barrier(&call),
         _ => {
             kernel_writes::open_ahead(number, &call);
             entry::call(number, &call)

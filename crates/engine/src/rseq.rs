@@ -4,6 +4,8 @@
 //! A new program is told that the kernel does not have them. One that was running before knows better: the kernel is
 //! told at the end what the program believes that it knows.
 
+use crate::entry;
+use crate::kernel_calls::number::MEMBARRIER;
 use crate::process::PROCESS;
 use crate::thread::Thread;
 use relive_abi::kernel::{self, EINVAL, ENOSYS, Errno};
@@ -14,9 +16,14 @@ const UNREGISTER: usize = 1;
 /// Where the kernel keeps them for a thread, the length of that, and the signature. All zero if nowhere.
 pub type Registration = [u64; 3];
 
+/// Whether the program knows that the kernel has them.
+fn are_known() -> bool {
+    PROCESS.take().as_ref().is_some_and(|process| process.is_adopted)
+}
+
 /// `rseq`.
 pub fn call(thread: &mut Thread, [at, len, flags, signature, ..]: [usize; 6]) -> Result<usize, Errno> {
-    if !PROCESS.take().as_ref().is_some_and(|process| process.is_adopted) {
+    if !are_known() {
         return Err(ENOSYS);
     }
     let asked = [at as u64, len as u64, signature as u64];
@@ -26,6 +33,22 @@ pub fn call(thread: &mut Thread, [at, len, flags, signature, ..]: [usize; 6]) ->
         _ => return Err(EINVAL),
     };
     Ok(0)
+}
+
+/// `membarrier`: a kernel without restartable sequences restarts none for others either (tcmalloc complains of one that does).
+pub fn barrier(call: &[usize; 6]) -> Result<usize, Errno> {
+    const QUERY: usize = 0;
+    /// To restart them, and to ask for that ahead.
+    const OF_SEQUENCES: usize = 1 << 7 | 1 << 8;
+    let asked = call[0] as u32 as usize;
+    if are_known() {
+        return entry::call(MEMBARRIER, call);
+    }
+    match asked {
+        QUERY => entry::call(MEMBARRIER, call).map(|has| has & !OF_SEQUENCES),
+        asked if asked & OF_SEQUENCES != 0 => Err(EINVAL),
+        _ => entry::call(MEMBARRIER, call),
+    }
 }
 
 /// Takes what a thread has registered away from the kernel.

@@ -7,7 +7,7 @@ use crate::analyze::Question;
 use crate::analyze::on_line::question;
 use crate::console::say;
 use crate::functions::Functions;
-use crate::output::grouped;
+use crate::output::{Begun, grouped};
 use crate::run::Total;
 use crate::traced::Traced;
 use analyses::{Analyses, Whole};
@@ -132,7 +132,7 @@ fn trace(args: &Args) -> Result<Ended> {
     }
     let about = about(args);
     let analyses = Analyses::new(&args.analyze, &about)?;
-    let (whole, file) = begin(args, &analyses)?;
+    let (whole, file, mut begun) = begin(args, &analyses)?;
     let plan = Plan {
         file,
         most: args.no_store.then_some(args.analysis_memory),
@@ -146,24 +146,29 @@ fn trace(args: &Args) -> Result<Ended> {
     let mut said = false;
     let mut total = Total::default();
     let done = {
-        let mut sink = |news: News<'_>| match news {
-            News::Process { number, pid, parent } => recording.process(number, pid, parent),
-            News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
-            News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
-            News::Ended { process, tid } => recording.ended(process, tid),
-            News::Over { process } => recording.over(process),
-            News::Gone { process } => recording.gone(process),
-            News::Time => {
-                line.show(|| recording.summary());
-                if let Some(error) = (!said).then(|| recording.failed()).flatten() {
-                    line.clear();
-                    say_failed(args, &error);
-                    said = true;
+        let mut sink = |news: News<'_>| {
+            // The command has been executed.
+            appear(args, &mut begun);
+            match news {
+                News::Process { number, pid, parent } => recording.process(number, pid, parent),
+                News::Log { process, kind, body, end } => recording.log(process, kind, body, end),
+                News::Written { process, tid, bytes } => recording.records(process, tid, bytes),
+                News::Ended { process, tid } => recording.ended(process, tid),
+                News::Over { process } => recording.over(process),
+                News::Gone { process } => recording.gone(process),
+                News::Time => {
+                    line.show(|| recording.summary());
+                    if let Some(error) = (!said).then(|| recording.failed()).flatten() {
+                        line.clear();
+                        say_failed(args, &error);
+                        said = true;
+                    }
                 }
             }
         };
         relive_launch::trace(&options, &mut |_, process| total.add(&process.statistics), &mut sink)?
     };
+    appear(args, &mut begun);
     line.clear();
     if args.engine_stats {
         total.show();
@@ -249,23 +254,32 @@ fn output(args: &Args) -> PathBuf {
     })
 }
 
+/// The trace stands under its name.
+fn appear(args: &Args, begun: &mut Option<Begun>) {
+    if let Some(mut begun) = begun.take()
+        && let Err(error) = begun.appear()
+    {
+        eprintln!("relive: cannot write {}: {error}", output(args).display());
+    }
+}
+
 /// Where the whole trace will be, and the file that it is written to.
-fn begin(args: &Args, analyses: &Analyses<'_>) -> Result<(Whole, Option<File>)> {
+fn begin(args: &Args, analyses: &Analyses<'_>) -> Result<(Whole, Option<File>, Option<Begun>)> {
     if args.no_store && !analyses.look_later() {
-        return Ok((Whole::InMemory(None), None));
+        return Ok((Whole::InMemory(None), None, None));
     }
     if args.no_store {
         let file = relive_launch::memory::file()?;
-        return Ok((Whole::InMemory(Some(file.try_clone()?)), Some(file)));
+        return Ok((Whole::InMemory(Some(file.try_clone()?)), Some(file), None));
     }
     let path = output(args);
-    let file = File::create(&path).with_context(|| {
+    let (file, begun) = Begun::create(&path).with_context(|| {
         format!(
             "cannot write {}: is the folder there, and writable? Name another place with -o",
             path.display()
         )
     })?;
-    Ok((Whole::At(path), Some(file)))
+    Ok((Whole::At(path), Some(file), Some(begun)))
 }
 
 /// How the trace is made.

@@ -2,6 +2,7 @@
    lengths, mask registers, string instructions half way; and memory from `brk`. */
 #define _GNU_SOURCE
 #include "../../instrument/programs/expect.h"
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -203,6 +204,10 @@ int main(int argc, char **argv)
     /* A library may have registered one already, or there may be none: then it fails in a known way. */
     long result = syscall(334, &area, 32, 0, 0x53053053);
     printf("rseq %d\n", result == 0 || result == -1);
+    /* Where there are none, there is no barrier for them either. */
+    int is_none = result == -1 && errno == ENOSYS;
+    int has_barrier = syscall(324, 1 << 8, 0, 0) != -1 || syscall(324, 1 << 7, 0, 0) != -1 || syscall(324, 0, 0, 0) & 3 << 7;
+    printf("barrier %d\n", !(is_none && has_barrier));
     printf("ticks %d\n", ticks > 3);
     EXPECT_ENTRIES(with_x87, 5);
     EXPECT_ENTRIES(switch_to, 10000);
