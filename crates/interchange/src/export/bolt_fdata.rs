@@ -24,15 +24,6 @@ impl Exporter for BoltFdata {
         "branches for `llvm-bolt -data=FILE`, as perf2bolt writes them; needs the binary"
     }
 
-    fn write(
-        &self,
-        profile: &Profile,
-        around: &dyn Surroundings,
-        out: &mut dyn Write,
-    ) -> Result<Summary, ExportError> {
-        self.write_hot(super::usual_least(profile), profile, around, out)
-    }
-
     fn write_hot(
         &self,
         least: f64,

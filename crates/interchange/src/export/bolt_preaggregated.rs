@@ -25,15 +25,6 @@ impl Exporter for BoltPreaggregated {
         "branches by address, for `perf2bolt -pa`; needs the binary"
     }
 
-    fn write(
-        &self,
-        profile: &Profile,
-        around: &dyn Surroundings,
-        out: &mut dyn Write,
-    ) -> Result<Summary, ExportError> {
-        self.write_hot(super::usual_least(profile), profile, around, out)
-    }
-
     fn write_hot(
         &self,
         least: f64,

@@ -29,15 +29,6 @@ impl Exporter for BoltYaml {
         "blocks for `llvm-bolt -data=FILE -profile-ignore-hash`; needs the binary"
     }
 
-    fn write(
-        &self,
-        profile: &Profile,
-        around: &dyn Surroundings,
-        out: &mut dyn Write,
-    ) -> Result<Summary, ExportError> {
-        self.write_hot(super::usual_least(profile), profile, around, out)
-    }
-
     fn write_hot(
         &self,
         least: f64,

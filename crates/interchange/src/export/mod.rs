@@ -32,7 +32,7 @@ pub trait Exporter: Sync {
     /// Who reads it, in a line.
     fn about(&self) -> &'static str;
 
-    /// Writes `profile`.
+    /// Writes `profile`. Formats that have [`Exporter::write_hot`] need not have this, and leave out what is usual.
     ///
     /// # Errors
     /// If the profile does not have what the format is about, or it cannot be written.
@@ -41,7 +41,9 @@ pub trait Exporter: Sync {
         profile: &Profile,
         around: &dyn Surroundings,
         out: &mut dyn Write,
-    ) -> Result<Summary, ExportError>;
+    ) -> Result<Summary, ExportError> {
+        self.write_hot(usual_least(profile), profile, around, out)
+    }
 
     /// Writes `profile` without what ran less often than this share of all branches, for who takes everything for hot that ran at all.
     ///
