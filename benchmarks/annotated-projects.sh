@@ -17,7 +17,7 @@ projects="sed grep gawk gzip xz libpng expat bzip2 zstd re2 zlib brotli jsoncpp 
 system_sed=autoconf;   build_sed() { touch doc/sed.info; ./configure CC="$CC" --disable-nls && make -j2 "${generated[@]}"; };  test_sed() { check; }
 system_grep=autoconf;  build_grep() { autoconf --disable-nls; };  test_grep() { check; }
 # The package leaves out its manual, and what is made from it.
-system_gawk=autoconf;  build_gawk() { local d; for d in doc awklib; do echo "all check:" >$d/Makefile.in; done; autoconf --disable-nls --disable-mpfr; };  test_gawk() { make check "${generated[@]}"; }
+system_gawk=autoconf;  build_gawk() { local d; for d in doc awklib; do echo "all check:" >$d/Makefile.in; done; autoconf --disable-nls --disable-mpfr; };  test_gawk() { make check "${generated[@]}" || { (cd test && for t in _*; do echo "FAIL: ${t#_}"; done); return 1; }; } # some want the locale en_US.UTF-8
 system_gzip=autoconf;  build_gzip() { autoconf; };  test_gzip() { check; }
 source_xz=xz-utils
 system_xz=autoconf;    build_xz() { autoconf --disable-nls --disable-doc; };  test_xz() { check; }
