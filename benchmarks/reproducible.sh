@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Builds the tool twice, in folders of different names, and compares: benchmarks/reproducible.sh [cargo build's options].
+# What differs is kept in target/.
 # Then says what the binary is linked with.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +12,12 @@ for place in one another/deeper; do
     (cd "$work/$place" && CARGO_TARGET_DIR="$work/$place/target" cargo build --release --locked "$@")
 done
 one=$work/one/target/release/relive
-cmp "$one" "$work/another/deeper/target/release/relive"
+other=$work/another/deeper/target/release/relive
+if ! cmp "$one" "$other"; then
+    cp "$one" target/relive.one && cp "$other" target/relive.other
+    echo "they differ: target/relive.one, target/relive.other" >&2
+    exit 1
+fi
 sha256sum < "$one"
 ldd "$one"
 "$one" --version
