@@ -42,7 +42,7 @@ pub trait Exporter: Sync {
         around: &dyn Surroundings,
         out: &mut dyn Write,
     ) -> Result<Summary, ExportError> {
-        self.write_hot(usual_least(profile), profile, around, out)
+        self.write_hot(usual_least(self.name(), profile), profile, around, out)
     }
 
     /// Writes `profile` without what ran less often than this share of all branches, for who takes everything for hot that ran at all.
@@ -138,13 +138,15 @@ fn has_run(module: &Module) -> bool {
     module.functions.iter().any(|function| ran(function.entries()) || function.executed_insns() > 0)
 }
 
-/// What is rarer than that no sampling profiler sees in hours, and BOLT puts it among what is hot if it is told of it. That the old build went there
-/// once does not mean that the new one ever does: of sqlite 3.45.3, carried to 3.46.0, 188 such edges (4,976 of 286 million) cost 1.8 million jumps.
+/// That the old build went somewhere once in ten million branches does not mean that the new one ever does, and BOLT puts it among what is hot if it
+/// is told of it: of sqlite 3.45.3, carried to 3.46.0, 188 such edges (4,976 of 286 million) cost 1.8 million jumps. Between 1e-8 and 1e-6 it matters
+/// little which it is (lua, quickjs, sqlite: `benchmarks/results/bolt-loop-2026-11-19.md`).
 const CARRIED_LEAST: f64 = 1e-7;
 
 /// What is left out if nobody asks for anything: nothing that was measured.
-fn usual_least(profile: &Profile) -> f64 {
-    if profile.modules.iter().any(|module| !module.carried.is_empty()) { CARRIED_LEAST } else { 0.0 }
+fn usual_least(format: &'static str, profile: &Profile) -> f64 {
+    let is_carried = only_module(profile, format).is_ok_and(|module| !module.carried.is_empty());
+    if is_carried { CARRIED_LEAST } else { 0.0 }
 }
 
 /// The branches of a profile as BOLT wants to see them, but for those that ran less often than a share of all, and what it calls functions.
